@@ -1,0 +1,98 @@
+//! What the launch rules know of the future, measured as it goes: how long a step takes, and where requests go.
+
+use crate::ids::ModelIndex;
+use crate::limits::MODELS_MAX;
+
+/// Weight of a new step in the running mean of latencies: recent steps count, one outlier does not.
+const STEP_WEIGHT: f64 = 0.1;
+/// Steps after which a routing count has lost half its weight.
+const ROUTING_HALF_LIFE_STEPS: f64 = 1_000.0;
+/// Rows' worth of belief in an even split before anything is counted.
+const ROUTING_PRIOR: f64 = 1.0;
+/// Batch sizes are grouped by powers of two: 1, 2, 3–4, 5–8, … The last group takes all that is larger.
+const BUCKETS: usize = 10;
+
+/// Running mean of a model's step latency by batch size.
+#[derive(Clone, Debug, Default)]
+pub struct StepLatency {
+    mean_us: [Option<f64>; BUCKETS],
+}
+
+impl StepLatency {
+    /// A step of `rows` rows took this long.
+    pub fn record(&mut self, rows: usize, us: u64) {
+        let mean = &mut self.mean_us[bucket(rows)];
+        let us = us as f64;
+        *mean = Some(mean.map_or(us, |mean| mean + STEP_WEIGHT * (us - mean)));
+    }
+
+    /// The expected latency of a step of `rows` rows: its group's mean, else the nearest group's, else 0.
+    pub fn expected_us(&self, rows: usize) -> u64 {
+        let wanted = bucket(rows);
+        (0..BUCKETS)
+            .filter_map(|index| self.mean_us[index].map(|mean| (index.abs_diff(wanted), mean)))
+            .min_by_key(|&(distance, _)| distance)
+            .map_or(0, |(_, mean)| mean as u64)
+    }
+}
+
+fn bucket(rows: usize) -> usize {
+    (usize::BITS - rows.saturating_sub(1).leading_zeros()).min(BUCKETS as u32 - 1) as usize
+}
+
+/// Where requests go after a step of one model: counts with exponential forgetting.
+#[derive(Clone, Debug)]
+pub struct RoutingCounts {
+    counts: [f64; MODELS_MAX],
+    models: usize,
+}
+
+impl RoutingCounts {
+    /// Nothing counted yet, for a deployment of so many models.
+    pub fn new(models: usize) -> Self {
+        Self { counts: [ROUTING_PRIOR / models as f64; MODELS_MAX], models }
+    }
+
+    /// A step has ended; older counts fade.
+    pub fn fade(&mut self) {
+        let keep = 0.5f64.powf(1.0 / ROUTING_HALF_LIFE_STEPS);
+        self.counts.iter_mut().for_each(|count| *count *= keep);
+    }
+
+    /// One request of the step goes on at `to`.
+    pub fn record(&mut self, to: ModelIndex) {
+        self.counts[to.index()] += 1.0;
+    }
+
+    /// The probability that a request goes on at `to`.
+    pub fn probability(&self, to: ModelIndex) -> f32 {
+        (self.counts[to.index()] / self.counts[..self.models].iter().sum::<f64>()) as f32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batch_sizes_fall_into_groups_and_neighbours_stand_in() {
+        assert_eq!([1, 2, 3, 4, 5, 8, 9].map(bucket), [0, 1, 2, 2, 3, 3, 4]);
+        assert_eq!(bucket(usize::MAX), BUCKETS - 1);
+        let mut latency = StepLatency::default();
+        assert_eq!(latency.expected_us(4), 0);
+        latency.record(1, 100);
+        latency.record(8, 400);
+        assert_eq!((latency.expected_us(1), latency.expected_us(2), latency.expected_us(64)), (100, 100, 400));
+    }
+
+    #[test]
+    fn routing_probabilities_follow_the_counts_and_sum_to_one() {
+        let mut counts = RoutingCounts::new(2);
+        for row in 0..1_000 {
+            counts.record(ModelIndex(u32::from(row % 4 == 0)));
+        }
+        let large = counts.probability(ModelIndex(1));
+        assert!((large - 0.25).abs() < 0.01, "{large}");
+        assert!((large + counts.probability(ModelIndex(0)) - 1.0).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,227 @@
+//! When an idle model starts its next step: the launch rules. A rule is a value, and a decision is a function of what
+//! can be seen now, so every rule runs on the same scheduler.
+
+use crate::ids::ModelIndex;
+
+/// When an idle model with waiting requests launches.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LaunchRule {
+    /// At once, with all that waits.
+    Eager,
+    /// When at least B wait, B given for each model (delayed batching). The last value serves further models.
+    Threshold(Vec<u32>),
+    /// When waiting for the next event that can bring requests costs more than it brings: one-step look-ahead.
+    Lookahead,
+    /// One step at a time in the whole deployment, the models in turn: all requests move in lock step.
+    StepSync,
+    /// One model at a time, until nothing waits there any more.
+    ModelSync,
+}
+
+impl LaunchRule {
+    /// Whether models take turns instead of running at their own pace.
+    pub fn is_synchronous(&self) -> bool {
+        matches!(self, LaunchRule::StepSync | LaunchRule::ModelSync)
+    }
+
+    /// The threshold at a model: 1 for all rules but `threshold`.
+    pub fn threshold(&self, model: ModelIndex) -> u32 {
+        match self {
+            LaunchRule::Threshold(thresholds) => {
+                thresholds.get(model.index()).or(thresholds.last()).copied().unwrap_or(1).max(1)
+            }
+            _ => 1,
+        }
+    }
+}
+
+/// What can be seen of one model from outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ModelView {
+    /// Requests that wait at it or are on their way to it.
+    pub waiting: u32,
+    /// Requests in its running step; 0 when it is idle.
+    pub running: u32,
+    /// When its running step is expected to end, on the clock of `now_us`.
+    pub ends_us: u64,
+    /// How long its next step would take with what waits now.
+    pub step_us: u64,
+    /// Probability that a request which finishes a step there comes to the model that decides.
+    pub to_here: f32,
+}
+
+/// What a model sees when it decides. `models` has an entry for each model of the deployment.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Now, in microseconds.
+    pub now_us: u64,
+    /// All models, the deciding one included.
+    pub models: &'a [ModelView],
+    /// Whose turn it is under a synchronous rule.
+    pub turn: ModelIndex,
+}
+
+/// The queue of the deciding model.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    /// Requests that can run.
+    pub ready: u32,
+    /// Whether one of them has a long stretch to feed: a prompt, or a sequence whose KV was dropped.
+    pub long: bool,
+    /// When the first of them came.
+    pub oldest_us: u64,
+}
+
+/// A decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Launch now.
+    Launch,
+    /// Wait; decide again at this time at the latest, or when something changes.
+    Wait {
+        /// On the clock of `now_us`; `u64::MAX`: only when something changes.
+        until_us: u64,
+    },
+}
+
+/// Whether `model` launches now. `wait_us_max` bounds how long a request waits under any asynchronous rule.
+pub fn decide(rule: &LaunchRule, model: ModelIndex, queue: Queue, view: View<'_>, wait_us_max: u64) -> Decision {
+    if queue.ready == 0 {
+        return Decision::Wait { until_us: u64::MAX };
+    }
+    if rule.is_synchronous() {
+        let alone = view.models.iter().all(|peer| peer.running == 0);
+        return if alone && view.turn == model { Decision::Launch } else { Decision::Wait { until_us: u64::MAX } };
+    }
+    let deadline_us = queue.oldest_us.saturating_add(wait_us_max);
+    // A long stretch keeps the device busy by itself, so waiting for company would save nothing.
+    if queue.long || view.now_us >= deadline_us || nobody_else_will_move(rule, model, queue, view) {
+        return Decision::Launch;
+    }
+    let launch = match rule {
+        LaunchRule::Threshold(_) => queue.ready >= rule.threshold(model),
+        LaunchRule::Lookahead => lookahead(model, queue, view),
+        _ => true,
+    };
+    if launch { Decision::Launch } else { Decision::Wait { until_us: deadline_us } }
+}
+
+/// Liveness, whatever is configured: if no other model runs, and none will launch by itself, then only this one can
+/// bring anything about; among several such models the one with the fullest queue goes.
+fn nobody_else_will_move(rule: &LaunchRule, model: ModelIndex, queue: Queue, view: View<'_>) -> bool {
+    view.models.iter().enumerate().filter(|(index, _)| *index != model.index()).all(|(index, peer)| {
+        let peer_index = ModelIndex(index as u32);
+        let launches_by_itself = *rule != LaunchRule::Lookahead && peer.waiting >= rule.threshold(peer_index);
+        let less_full = (peer.waiting, model.0) < (queue.ready, peer_index.0);
+        peer.running == 0 && (peer.waiting == 0 || (!launches_by_itself && less_full))
+    })
+}
+
+/// One-step look-ahead. With k requests waiting and the next event that can bring more in r: waiting costs k·r
+/// request-seconds; launching makes the newcomers, E[a] of them, wait about L(k) − r each. Launch iff
+/// k·r ≥ E[a]·(L(k) − r), or nobody can come.
+fn lookahead(model: ModelIndex, queue: Queue, view: View<'_>) -> bool {
+    let peers = view.models.iter().enumerate().filter(|(index, _)| *index != model.index());
+    let next = peers.filter_map(|(_, peer)| next_arrivals(peer, view.now_us)).min_by_key(|&(residual_us, _)| residual_us);
+    let Some((residual_us, newcomers)) = next else {
+        return true;
+    };
+    let own_us = view.models[model.index()].step_us as f64;
+    let residual = residual_us as f64;
+    f64::from(queue.ready) * residual >= newcomers * (own_us - residual)
+}
+
+/// When a peer can bring requests next, and how many are expected then.
+fn next_arrivals(peer: &ModelView, now_us: u64) -> Option<(u64, f64)> {
+    let (rows, residual_us) = if peer.running > 0 {
+        (peer.running, peer.ends_us.saturating_sub(now_us))
+    } else {
+        // Idle with something waiting: about to launch.
+        (peer.waiting, peer.step_us)
+    };
+    let newcomers = f64::from(rows) * f64::from(peer.to_here);
+    (newcomers > 0.0).then_some((residual_us, newcomers))
+}
+
+/// Whose turn it is next under a synchronous rule, `after` a step of that model: itself while something waits there
+/// (`model-sync`), else the next model in a circle that has something waiting.
+pub fn next_turn(rule: &LaunchRule, after: ModelIndex, models: &[ModelView]) -> ModelIndex {
+    if *rule == LaunchRule::ModelSync && models[after.index()].waiting > 0 {
+        return after;
+    }
+    let count = models.len();
+    (1..=count)
+        .map(|offset| (after.index() + offset) % count)
+        .find(|&index| models[index].waiting > 0)
+        .map_or(after, |index| ModelIndex(index as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: ModelIndex = ModelIndex(0);
+    const LARGE: ModelIndex = ModelIndex(1);
+
+    fn queue(ready: u32) -> Queue {
+        Queue { ready, long: false, oldest_us: 0 }
+    }
+
+    fn at(models: &[ModelView]) -> View<'_> {
+        View { now_us: 1_000, models, turn: SMALL }
+    }
+
+    fn launches(rule: &LaunchRule, model: ModelIndex, ready: u32, models: &[ModelView]) -> bool {
+        decide(rule, model, queue(ready), at(models), 1_000_000) == Decision::Launch
+    }
+
+    #[test]
+    fn threshold_waits_for_company_but_never_for_nobody() {
+        let rule = LaunchRule::Threshold(vec![1, 3]);
+        let busy = [ModelView { running: 4, ends_us: 2_000, ..Default::default() }, ModelView::default()];
+        assert!(!launches(&rule, LARGE, 2, &busy));
+        assert!(launches(&rule, LARGE, 3, &busy));
+        let about_to = [ModelView { waiting: 1, ..Default::default() }, ModelView::default()];
+        assert!(!launches(&rule, LARGE, 2, &about_to), "the small model launches by itself");
+        assert!(launches(&rule, LARGE, 2, &[ModelView::default(); 2]), "nobody else can move");
+        let late = decide(&rule, LARGE, queue(1), at(&busy), 1_000);
+        assert_eq!(late, Decision::Launch, "the wait bound holds whatever the threshold is");
+    }
+
+    #[test]
+    fn of_two_models_that_both_hold_back_exactly_one_goes() {
+        let rule = LaunchRule::Threshold(vec![9, 9]);
+        for (small, large) in [(3, 2), (2, 3), (2, 2)] {
+            let models = [ModelView { waiting: small, ..Default::default() }, ModelView { waiting: large, ..Default::default() }];
+            let went = [launches(&rule, SMALL, small, &models), launches(&rule, LARGE, large, &models)];
+            assert_eq!(went.iter().filter(|&&went| went).count(), 1, "{small} and {large} waiting: {went:?}");
+        }
+    }
+
+    /// k = 2 waiting, 6 running at the small model that end in 1 ms, each coming over with p = 0.35, L = 27.9 ms:
+    /// waiting costs 2 ms, launching 2.1 × 26.9 ms. With 5 ms left, p = 0.05 and k = 2: 10 against 6.9.
+    #[test]
+    fn lookahead_compares_the_two_costs() {
+        let peer = |left_us: u64, to_here: f32| {
+            [
+                ModelView { running: 6, ends_us: 1_000 + left_us, to_here, ..Default::default() },
+                ModelView { step_us: 27_900, ..Default::default() },
+            ]
+        };
+        assert!(!launches(&LaunchRule::Lookahead, LARGE, 2, &peer(1_000, 0.35)));
+        assert!(launches(&LaunchRule::Lookahead, LARGE, 2, &peer(5_000, 0.05)));
+        assert!(launches(&LaunchRule::Lookahead, LARGE, 2, &peer(1_000, 0.0)), "nobody can come");
+    }
+
+    #[test]
+    fn synchronous_rules_pass_the_turn() {
+        let models = |small, large| [ModelView { waiting: small, ..Default::default() }, ModelView { waiting: large, ..Default::default() }];
+        assert_eq!(next_turn(&LaunchRule::StepSync, SMALL, &models(3, 1)), LARGE);
+        assert_eq!(next_turn(&LaunchRule::StepSync, SMALL, &models(3, 0)), SMALL);
+        assert_eq!(next_turn(&LaunchRule::ModelSync, SMALL, &models(3, 1)), SMALL);
+        assert_eq!(next_turn(&LaunchRule::ModelSync, SMALL, &models(0, 1)), LARGE);
+        let view = models(1, 1);
+        assert!(launches(&LaunchRule::StepSync, SMALL, 1, &view));
+        assert!(!launches(&LaunchRule::StepSync, LARGE, 1, &view), "it is the small model's turn");
+    }
+}

@@ -1,0 +1,142 @@
+//! From a step's candidates and signals to verdicts: asks each request's policy, every generation with its own rows,
+//! and applies the failure mode where a policy faults.
+
+use crate::ids::{ModelIndex, TokenId};
+use crate::policy::{Decisions, FailureMode, LeavingRow, Policy, PolicyFault, RouteBatch};
+use crate::request::{GenerationId, Request};
+use crate::scheduler::Verdict;
+
+/// What a step brought, one entry for every row with a candidate.
+#[derive(Clone, Copy, Debug)]
+pub struct StepResult<'a> {
+    /// The candidates.
+    pub candidates: &'a [TokenId],
+    /// All rows' signals, one row after the other.
+    pub signals: &'a [f32],
+    /// Where each row's signals start, and the end of the last: rows + 1 entries.
+    pub signal_starts: &'a [u32],
+    /// Whether the row's logits were numbers.
+    pub finite: &'a [bool],
+}
+
+impl<'a> StepResult<'a> {
+    fn row_signals(&self, row: usize) -> &'a [f32] {
+        &self.signals[self.signal_starts[row] as usize..self.signal_starts[row + 1] as usize]
+    }
+}
+
+/// The policies of the deployment, as one model's driver holds them.
+pub trait Policies {
+    /// The instance of a generation at this model.
+    fn policy(&mut self, generation: GenerationId) -> Option<&mut dyn Policy>;
+
+    /// Text of a token, for policies that read it.
+    fn token_text(&self, token: TokenId) -> String;
+
+    /// A fault, to be counted and logged.
+    fn fault(&mut self, generation: GenerationId, fault: &PolicyFault);
+}
+
+/// Buffers of [`Routing::decide`], kept from step to step.
+#[derive(Debug, Default)]
+pub struct Routing {
+    generations: Vec<Option<GenerationId>>,
+    rows: Vec<usize>,
+    batch: RouteBatch,
+    decisions: Decisions,
+}
+
+impl Routing {
+    /// Fills `verdicts` with one verdict for every request, in order.
+    pub fn decide<'r, A: 'r>(
+        &mut self,
+        at: ModelIndex,
+        requests: impl Iterator<Item = &'r Request<A>> + Clone,
+        step: StepResult<'_>,
+        policies: &mut dyn Policies,
+        on_fault: FailureMode,
+        verdicts: &mut Vec<Verdict>,
+    ) {
+        verdicts.clear();
+        self.generations.clear();
+        for (row, request) in requests.clone().enumerate() {
+            let finite = step.finite[row];
+            verdicts.push(if finite {
+                Verdict::Stay { state: request.state }
+            } else {
+                Verdict::Fail("the model's logits are not numbers at this position".to_owned())
+            });
+            self.generations.push(request.generation.filter(|_| finite));
+        }
+        for first in 0..self.generations.len() {
+            let Some(generation) = self.generations[first] else { continue };
+            if self.generations[..first].contains(&Some(generation)) {
+                continue;
+            }
+            if let Err(fault) = self.decide_generation(at, generation, requests.clone(), step, policies, verdicts) {
+                policies.fault(generation, &fault);
+                for (&row, request) in self.rows.iter().zip(self.members(generation, requests.clone())) {
+                    verdicts[row] = after_fault(on_fault, at, request, &fault);
+                }
+            }
+        }
+    }
+
+    fn members<'s, 'r: 's, A: 'r>(
+        &'s self,
+        generation: GenerationId,
+        requests: impl Iterator<Item = &'r Request<A>> + 's,
+    ) -> impl Iterator<Item = &'r Request<A>> + 's {
+        requests.zip(&self.generations).filter(move |(_, of)| **of == Some(generation)).map(|(request, _)| request)
+    }
+
+    fn decide_generation<'r, A: 'r>(
+        &mut self,
+        at: ModelIndex,
+        generation: GenerationId,
+        requests: impl Iterator<Item = &'r Request<A>>,
+        step: StepResult<'_>,
+        policies: &mut dyn Policies,
+        verdicts: &mut [Verdict],
+    ) -> Result<(), PolicyFault> {
+        self.rows.clear();
+        self.batch.clear();
+        for (row, request) in requests.enumerate().filter(|(row, _)| self.generations[*row] == Some(generation)) {
+            self.rows.push(row);
+            self.batch.candidates.push(step.candidates[row]);
+            self.batch.signals.extend_from_slice(step.row_signals(row));
+            self.batch.state.extend_from_slice(request.state.words());
+        }
+        let missing = || PolicyFault(format!("generation {} is not loaded at this model", generation.0));
+        let (words, texts) = {
+            let plan = policies.policy(generation).ok_or_else(missing)?.plan();
+            (plan.state_words, plan.texts)
+        };
+        if texts {
+            self.batch.texts.extend(self.batch.candidates.iter().map(|&token| policies.token_text(token)));
+        }
+        let policy = policies.policy(generation).ok_or_else(missing)?;
+        policy.route(at, &self.batch, &mut self.decisions)?;
+        for (index, (&row, &to)) in self.rows.iter().zip(&self.decisions.destinations).enumerate() {
+            let state = &self.decisions.state[index * words..(index + 1) * words];
+            verdicts[row] = if to == at {
+                Verdict::Stay { state: crate::policy::PolicyState::new(state) }
+            } else {
+                let text = self.batch.texts.get(index).map_or("", String::as_str);
+                let leaving = LeavingRow { candidate: step.candidates[row], signals: step.row_signals(row), state, text };
+                let parcel = policy.send(at, to, leaving)?;
+                Verdict::HandOff { to, keep: parcel.keep_candidate, state: parcel.state }
+            };
+        }
+        Ok(())
+    }
+}
+
+fn after_fault<A>(on_fault: FailureMode, at: ModelIndex, request: &Request<A>, fault: &PolicyFault) -> Verdict {
+    let state = request.state;
+    match on_fault {
+        FailureMode::Fail => Verdict::Fail(format!("the routing policy failed: {}", fault.0)),
+        FailureMode::Fallback(to) if to != at => Verdict::HandOff { to, keep: false, state },
+        FailureMode::Stay | FailureMode::Fallback(_) => Verdict::Stay { state },
+    }
+}

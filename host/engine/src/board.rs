@@ -1,0 +1,114 @@
+//! What every subserver can see of the others: how many wait, how many run, until when. Written by its owner, read by all
+//! when they decide whether to launch.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokenrouter_core::ModelIndex;
+use tokenrouter_core::launch::{LaunchRule, ModelView, next_turn};
+use tokenrouter_core::limits::MODELS_MAX;
+
+/// One model's lines. `SeqCst` throughout: a request must be seen as waiting before it is seen as gone from where it was.
+#[derive(Debug, Default)]
+struct Lines {
+    waiting: AtomicU32,
+    running: AtomicU32,
+    ends_us: AtomicU64,
+    step_us: AtomicU64,
+    /// Probability, as bits of an f32, that a request goes on at each model after a step here.
+    to: [AtomicU32; MODELS_MAX],
+}
+
+/// The board of a deployment.
+#[derive(Debug)]
+pub(crate) struct Board {
+    start: Instant,
+    models: Vec<Lines>,
+    turn: AtomicU32,
+    /// Held from decision to launch under a synchronous rule, so that two models never start at once.
+    gate: Mutex<()>,
+}
+
+impl Board {
+    pub(crate) fn new(models: usize) -> Self {
+        Self {
+            start: Instant::now(),
+            models: (0..models).map(|_| Lines::default()).collect(),
+            turn: AtomicU32::new(0),
+            gate: Mutex::new(()),
+        }
+    }
+
+    /// Microseconds since the engine was started.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    /// Exclusive right to decide.
+    pub(crate) fn gate(&self) -> MutexGuard<'_, ()> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn turn(&self) -> ModelIndex {
+        ModelIndex(self.turn.load(Ordering::SeqCst))
+    }
+
+    /// Requests came to wait at `model`, or are on their way to it.
+    pub(crate) fn add_waiting(&self, model: ModelIndex, requests: u32) {
+        self.models[model.index()].waiting.fetch_add(requests, Ordering::SeqCst);
+    }
+
+    /// Requests do not wait at `model` any more.
+    pub(crate) fn sub_waiting(&self, model: ModelIndex, requests: u32) {
+        self.models[model.index()].waiting.fetch_sub(requests, Ordering::SeqCst);
+    }
+
+    pub(crate) fn waiting(&self, model: ModelIndex) -> u32 {
+        self.models[model.index()].waiting.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn running(&self, model: ModelIndex) -> u32 {
+        self.models[model.index()].running.load(Ordering::SeqCst)
+    }
+
+    /// A step of `rows` starts and is expected to end at `ends_us`.
+    pub(crate) fn started(&self, model: ModelIndex, rows: u32, ends_us: u64) {
+        let lines = &self.models[model.index()];
+        lines.ends_us.store(ends_us, Ordering::SeqCst);
+        lines.running.store(rows, Ordering::SeqCst);
+    }
+
+    /// The step has ended and its requests are where they go.
+    pub(crate) fn ended(&self, model: ModelIndex) {
+        self.models[model.index()].running.store(0, Ordering::SeqCst);
+    }
+
+    /// What `model`'s next step would take.
+    pub(crate) fn set_step_us(&self, model: ModelIndex, step_us: u64) {
+        self.models[model.index()].step_us.store(step_us, Ordering::SeqCst);
+    }
+
+    /// The probability that a request goes from `model` to `to` after a step.
+    pub(crate) fn set_probability(&self, model: ModelIndex, to: ModelIndex, probability: f32) {
+        self.models[model.index()].to[to.index()].store(probability.to_bits(), Ordering::SeqCst);
+    }
+
+    /// All models as `reader` sees them.
+    pub(crate) fn snapshot(&self, reader: ModelIndex, views: &mut Vec<ModelView>) {
+        views.clear();
+        views.extend(self.models.iter().map(|lines| ModelView {
+            waiting: lines.waiting.load(Ordering::SeqCst),
+            running: lines.running.load(Ordering::SeqCst),
+            ends_us: lines.ends_us.load(Ordering::SeqCst),
+            step_us: lines.step_us.load(Ordering::SeqCst),
+            to_here: f32::from_bits(lines.to[reader.index()].load(Ordering::SeqCst)),
+        }));
+    }
+
+    /// Under a synchronous rule: hands on the turn after a step of the model that has it.
+    pub(crate) fn pass_turn(&self, rule: &LaunchRule, views: &[ModelView]) {
+        let turn = next_turn(rule, self.turn(), views);
+        self.turn.store(turn.0, Ordering::SeqCst);
+    }
+}

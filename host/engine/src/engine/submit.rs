@@ -1,0 +1,147 @@
+//! From a job to a request: checks, the policy's admission, and a place in the queue.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokenrouter_core::admission::Refused;
+use tokenrouter_core::policy::{Admission, Admitting, FailureMode, PolicyState};
+use tokenrouter_core::request::{GenerationId, Request};
+use tokenrouter_core::{ModelIndex, RequestId};
+use tokenrouter_model::text::{StopMatcher, trailing_newlines};
+use tokenrouter_policy::{Generation, PolicyInstance};
+
+use super::{AnswerStream, Engine, Job, Registry, Slot, SubmitError, Target, TextAnswer};
+use crate::answer::TextParts;
+use crate::stream::answer_stream;
+
+/// Tokens at a prompt's end that are decoded to see which newlines it ends with.
+const NEWLINE_WINDOW_TOKENS: usize = 8;
+
+/// A policy that new requests may be routed by.
+pub(super) struct Active {
+    pub(super) name: String,
+    id: GenerationId,
+    generation: Generation,
+    /// For `admit`, which runs on the caller's thread.
+    instance: Mutex<PolicyInstance>,
+}
+
+impl Active {
+    pub(super) fn new(name: String, generation: Generation, registry: &Registry) -> Self {
+        let instance = Mutex::new(generation.instance());
+        Self { name, id: registry.add(generation.clone()), generation, instance }
+    }
+}
+
+impl Engine {
+    /// Takes a job and returns its stream. The request runs from now on, or waits for its turn.
+    ///
+    /// # Errors
+    /// [`SubmitError`], and then nothing of the job is kept.
+    pub fn submit(&self, job: &Job) -> Result<AnswerStream, SubmitError> {
+        if self.shared.closing.load(Ordering::Acquire) {
+            return Err(SubmitError::ShuttingDown);
+        }
+        self.check_job(job)?;
+        let stops = StopMatcher::new(&job.stop).map_err(|error| SubmitError::Text(error.to_string()))?;
+        let (generation, admission) = self.admit(job)?;
+
+        let id = RequestId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
+        let on_abandon = {
+            let shared = Arc::downgrade(&self.shared);
+            Box::new(move |_| {
+                if let Some(shared) = shared.upgrade() {
+                    shared.abandon();
+                }
+            })
+        };
+        let (writer, stream) = answer_stream(id, job.seed, on_abandon);
+        let tail = &job.prompt[job.prompt.len().saturating_sub(NEWLINE_WINDOW_TOKENS)..];
+        let answer = TextAnswer::new(TextParts {
+            sampling: job.sampling,
+            newlines: trailing_newlines(0, &self.tokenizer.decode(tail)),
+            tokenizer: self.tokenizer.clone(),
+            stop_strings: job.stop.clone().into(),
+            stops,
+            stop_tokens: self.stop_tokens.clone(),
+            writer,
+            models: self.names.len(),
+            slot: Slot { shared: self.shared.clone(), taken: None },
+        });
+        let mut request = Box::new(Request::new(id, job.seed, &job.prompt, job.max_tokens, answer));
+        request.generation = generation;
+        request.state = admission.state;
+        let length_max = request.length_max() as usize;
+        let queued = self.shared.admissions().enqueue((request, admission.model), length_max);
+        match queued {
+            Ok(()) => {
+                self.shared.start_waiting();
+                Ok(stream)
+            }
+            Err((_, Refused::QueueFull)) => {
+                Err(SubmitError::Overloaded { waiting_max: self.limits.requests_waiting_max })
+            }
+            Err((_, Refused::NeverFits)) => {
+                Err(SubmitError::NeverFits { length_max: length_max as u64, kv_tokens: self.limits.kv_tokens })
+            }
+        }
+    }
+
+    fn check_job(&self, job: &Job) -> Result<(), SubmitError> {
+        if job.prompt.is_empty() {
+            return Err(SubmitError::EmptyPrompt);
+        }
+        if job.max_tokens == 0 {
+            return Err(SubmitError::NoTokens);
+        }
+        self.tokenizer.check_ids(&job.prompt).map_err(|error| SubmitError::Text(error.to_string()))?;
+        let (context_max, prompt) = (self.context_max(), u32::try_from(job.prompt.len()).unwrap_or(u32::MAX));
+        if u64::from(prompt) + u64::from(job.max_tokens) > u64::from(context_max) {
+            return Err(SubmitError::ContextLength { context_max, prompt, max_tokens: job.max_tokens });
+        }
+        Ok(())
+    }
+
+    /// Who routes the request, where it starts, and its first state.
+    fn admit(&self, job: &Job) -> Result<(Option<GenerationId>, Admission), SubmitError> {
+        let active = match &job.target {
+            Target::Model(model) => return Ok((None, Admission { model: *model, state: PolicyState::default() })),
+            Target::Default => match self.active.first() {
+                Some(active) => active,
+                None => return Ok((None, Admission { model: ModelIndex(0), state: PolicyState::default() })),
+            },
+            Target::Policy(name) => self.active.iter().find(|active| active.name == *name).ok_or_else(|| {
+                let active = self.policy_names().map(str::to_owned).collect();
+                SubmitError::UnknownPolicy { name: name.clone(), active }
+            })?,
+        };
+        let admitting = Admitting {
+            seed: job.seed,
+            prompt: &job.prompt,
+            max_tokens: job.max_tokens,
+            temperature: job.sampling.temperature,
+        };
+        // An instance is whole after any call, also one that failed.
+        let mut instance = active.instance.lock().unwrap_or_else(PoisonError::into_inner);
+        match instance.admit(&admitting, &job.options) {
+            Ok(admission) => Ok((Some(active.id), admission)),
+            Err(error) if error.is_request_error() => Err(SubmitError::Refused(error.to_string())),
+            Err(error) => {
+                tracing::warn!(policy = active.name, %error, "policy fault at admission");
+                self.admit_without(active).ok_or_else(|| SubmitError::Policy(error.to_string()))
+            }
+        }
+    }
+
+    /// Where a request starts whose policy failed at admission, unless it is to fail.
+    fn admit_without(&self, active: &Active) -> Option<(Option<GenerationId>, Admission)> {
+        let plan = active.generation.plan();
+        let model = match self.on_fault {
+            FailureMode::Fail => return None,
+            FailureMode::Stay => plan.entry,
+            FailureMode::Fallback(model) => model,
+        };
+        let state = PolicyState::new(&vec![0; plan.state_words]);
+        Some((Some(active.id), Admission { model, state }))
+    }
+}

@@ -1,0 +1,116 @@
+//! The policies as one subserver holds them: an instance for every generation its requests use.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{PoisonError, RwLock};
+
+use tokenrouter_core::policy::{Decisions, LeavingRow, Parcel, Policy, PolicyFault, PolicyState, RouteBatch};
+use tokenrouter_core::request::GenerationId;
+use tokenrouter_core::route::Policies;
+use tokenrouter_core::signal::{Plan, Signal};
+use tokenrouter_core::{ModelIndex, TokenId};
+use tokenrouter_model::text::Tokenizer;
+use tokenrouter_policy::{Generation, PolicyInstance};
+
+use crate::stats::ModelCounters;
+
+/// All generations of an engine, by id.
+#[derive(Default)]
+pub(crate) struct Registry(RwLock<Vec<Generation>>);
+
+impl Registry {
+    /// Adds a generation.
+    pub(crate) fn add(&self, generation: Generation) -> GenerationId {
+        let mut generations = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        generations.push(generation);
+        GenerationId(generations.len() as u32 - 1)
+    }
+
+    /// The generation with this id.
+    pub(crate) fn get(&self, id: GenerationId) -> Option<Generation> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(id.0 as usize).cloned()
+    }
+}
+
+struct Local {
+    generation: Generation,
+    instance: PolicyInstance,
+}
+
+impl Policy for Local {
+    fn plan(&self) -> &Plan {
+        self.generation.plan()
+    }
+
+    fn route(&mut self, at: ModelIndex, batch: &RouteBatch, out: &mut Decisions) -> Result<(), PolicyFault> {
+        self.instance.route(at, batch, out).map_err(|error| PolicyFault(error.to_string()))
+    }
+
+    fn send(&mut self, at: ModelIndex, to: ModelIndex, row: LeavingRow<'_>) -> Result<Parcel, PolicyFault> {
+        self.instance.send(at, to, row).map_err(|error| PolicyFault(error.to_string()))
+    }
+
+    fn receive(&mut self, at: ModelIndex, from: ModelIndex, parcel: &Parcel) -> Result<PolicyState, PolicyFault> {
+        self.instance.receive(at, from, parcel).map_err(|error| PolicyFault(error.to_string()))
+    }
+}
+
+/// One subserver's policies.
+pub(crate) struct Generations {
+    model: ModelIndex,
+    registry: Arc<Registry>,
+    tokenizer: Tokenizer,
+    faults: Arc<ModelCounters>,
+    locals: Vec<Option<Local>>,
+    /// Signals of plan 0 (none, for requests without a policy), then of generation 0, 1, …
+    plans: Vec<Vec<Signal>>,
+}
+
+impl Generations {
+    pub(crate) fn new(model: ModelIndex, registry: Arc<Registry>, tokenizer: Tokenizer, faults: Arc<ModelCounters>) -> Self {
+        Self { model, registry, tokenizer, faults, locals: Vec::new(), plans: vec![Vec::new()] }
+    }
+
+    /// The signals to compute, to be indexed by [`Generations::plan_index`].
+    pub(crate) fn plans(&self) -> &[Vec<Signal>] {
+        &self.plans
+    }
+
+    /// Where a request's signals stand in [`Generations::plans`].
+    pub(crate) fn plan_index(&mut self, generation: Option<GenerationId>) -> u32 {
+        match generation {
+            Some(id) if self.local(id).is_some() => id.0 + 1,
+            _ => 0,
+        }
+    }
+
+    fn local(&mut self, id: GenerationId) -> Option<&mut Local> {
+        let index = id.0 as usize;
+        if self.locals.get(index).is_none_or(Option::is_none) {
+            let generation = self.registry.get(id)?;
+            if self.locals.len() <= index {
+                self.locals.resize_with(index + 1, || None);
+                self.plans.resize(index + 2, Vec::new());
+            }
+            self.plans[index + 1] = generation.plan().signals[self.model.index()].clone();
+            self.locals[index] = Some(Local { instance: generation.instance(), generation });
+        }
+        self.locals[index].as_mut()
+    }
+}
+
+impl Policies for Generations {
+    fn policy(&mut self, generation: GenerationId) -> Option<&mut dyn Policy> {
+        self.local(generation).map(|local| local as &mut dyn Policy)
+    }
+
+    fn token_text(&self, token: TokenId) -> String {
+        self.tokenizer.token_text(token)
+    }
+
+    fn fault(&mut self, generation: GenerationId, fault: &PolicyFault) {
+        let counter: &AtomicU64 = &self.faults.policy_faults;
+        ModelCounters::add(counter, 1);
+        tracing::warn!(model = self.model.0, generation = generation.0, fault = %fault.0, "policy fault");
+    }
+}

@@ -1,0 +1,20 @@
+//! Drives the core with real models and real policies: one thread a subserver, bounded links between them, and a stream
+//! for every answer. Usable in a program of one's own: make the parts, [`Engine::start`], [`Engine::submit`], read the
+//! [`stream::AnswerStream`].
+#![forbid(unsafe_code)]
+
+mod answer;
+mod board;
+mod engine;
+mod generations;
+mod job;
+mod link;
+pub mod stats;
+pub mod stream;
+mod subserver;
+
+pub use engine::{Engine, EngineError, EngineLimits, EngineModel, EngineParts};
+pub use job::{Job, SubmitError, Target};
+pub use tokenrouter_core::launch::LaunchRule;
+pub use tokenrouter_core::policy::FailureMode;
+pub use tokenrouter_core::request::Finish;

@@ -1,0 +1,237 @@
+//! The stream of one answer, from the subserver that writes to the client that reads. Pieces are joined while
+//! nobody reads, so a writer never waits for a reader, and a stream never holds more than its answer.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokenrouter_core::request::Finish;
+use tokenrouter_core::{ModelIndex, RequestId, TokenId};
+
+/// A committed token and who wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The token.
+    pub token: TokenId,
+    /// The model that wrote it.
+    pub model: ModelIndex,
+}
+
+/// How an answer ended, with its counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// How.
+    pub finish: Finish,
+    /// The stop string that ended it, if one did.
+    pub stop: Option<String>,
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// Tokens of the answer, a stop token included.
+    pub answer_tokens: u32,
+    /// Tokens of the answer by the model that wrote them, one entry for each model of the deployment.
+    pub tokens_by_model: Vec<u32>,
+    /// How often the request moved to another model.
+    pub handoffs: u32,
+}
+
+/// What a reader gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// More of the answer. Text may lag behind tokens: a character or a stop string may still be open.
+    Piece {
+        /// Text, perhaps empty.
+        text: String,
+        /// Tokens committed since the last piece.
+        tokens: Vec<Written>,
+    },
+    /// The end; nothing comes after it.
+    End(Ended),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    text: String,
+    tokens: Vec<Written>,
+    end: Option<Ended>,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    abandoned: AtomicBool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is whole between any two statements of this module, so a poisoned lock is still good.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let waker = state.waker.take();
+        drop(state);
+        self.changed.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// The subserver's end.
+#[derive(Debug)]
+pub(crate) struct AnswerWriter(Arc<Shared>);
+
+impl AnswerWriter {
+    /// Adds to the answer.
+    pub(crate) fn write(&self, text: &str, token: Option<Written>) {
+        let mut state = self.0.state();
+        state.text.push_str(text);
+        state.tokens.extend(token);
+        self.0.wake(state);
+    }
+
+    /// Ends the answer; later ends are ignored.
+    pub(crate) fn end(&self, ended: Ended) {
+        let mut state = self.0.state();
+        if !state.closed {
+            state.closed = true;
+            state.end = Some(ended);
+        }
+        self.0.wake(state);
+    }
+
+    /// Whether the reader is gone.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.0.abandoned.load(Ordering::Acquire)
+    }
+}
+
+/// Called with the request's id when a reader leaves before the end.
+pub(crate) type OnAbandon = Box<dyn Fn(RequestId) + Send + Sync>;
+
+/// The reader's end. Dropping it before the end cancels the request.
+pub struct AnswerStream {
+    id: RequestId,
+    seed: u64,
+    shared: Arc<Shared>,
+    ended: bool,
+    on_abandon: OnAbandon,
+}
+
+impl std::fmt::Debug for AnswerStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AnswerStream").field("id", &self.id).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+impl AnswerStream {
+    /// The request's id.
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// The seed the request runs with.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The next event; `None` after the end.
+    pub async fn next(&mut self) -> Option<Event> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The next event, for executors.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let mut state = self.shared.state();
+        if let Some(event) = take(&mut state) {
+            drop(state);
+            return Poll::Ready(Some(self.note(event)));
+        }
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// The next event, waiting on this thread; `None` after the end.
+    pub fn next_blocking(&mut self) -> Option<Event> {
+        if self.ended {
+            return None;
+        }
+        let mut state = self.shared.state();
+        loop {
+            if let Some(event) = take(&mut state) {
+                drop(state);
+                return Some(self.note(event));
+            }
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn note(&mut self, event: Event) -> Event {
+        self.ended |= matches!(event, Event::End(_));
+        event
+    }
+}
+
+fn take(state: &mut State) -> Option<Event> {
+    if !state.text.is_empty() || !state.tokens.is_empty() {
+        return Some(Event::Piece { text: std::mem::take(&mut state.text), tokens: std::mem::take(&mut state.tokens) });
+    }
+    state.end.take().map(Event::End)
+}
+
+impl Drop for AnswerStream {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.shared.abandoned.store(true, Ordering::Release);
+            (self.on_abandon)(self.id);
+        }
+    }
+}
+
+/// The two ends of a new stream.
+pub(crate) fn answer_stream(id: RequestId, seed: u64, on_abandon: OnAbandon) -> (AnswerWriter, AnswerStream) {
+    let shared = Arc::new(Shared::default());
+    (AnswerWriter(shared.clone()), AnswerStream { id, seed, shared, ended: false, on_abandon })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended() -> Ended {
+        Ended { finish: Finish::Stop, stop: None, prompt_tokens: 1, answer_tokens: 2, tokens_by_model: vec![2], handoffs: 0 }
+    }
+
+    #[test]
+    fn pieces_join_while_nobody_reads_and_end_comes_last_and_once() {
+        let (writer, mut reader) = answer_stream(RequestId(1), 0, Box::new(|_| {}));
+        let written = |token| Written { token, model: ModelIndex(0) };
+        writer.write("a", Some(written(1)));
+        writer.write("b", Some(written(2)));
+        writer.end(ended());
+        writer.end(Ended { finish: Finish::Length, ..ended() });
+        let piece = Event::Piece { text: "ab".into(), tokens: vec![written(1), written(2)] };
+        assert_eq!(reader.next_blocking(), Some(piece));
+        assert_eq!(reader.next_blocking(), Some(Event::End(ended())));
+        assert_eq!(reader.next_blocking(), None);
+        drop(reader);
+        assert!(!writer.is_abandoned(), "a reader that read to the end did not leave early");
+    }
+
+    #[test]
+    fn leaving_early_is_told_once_and_seen_by_the_writer() {
+        let left = Arc::new(Mutex::new(Vec::new()));
+        let seen = left.clone();
+        let (writer, reader) = answer_stream(RequestId(7), 0, Box::new(move |id| seen.lock().unwrap().push(id)));
+        drop(reader);
+        assert!(writer.is_abandoned());
+        assert_eq!(*left.lock().unwrap(), [RequestId(7)]);
+    }
+}

@@ -1,0 +1,329 @@
+//! One model at work: a thread that takes requests in, launches steps when its scheduler says so, asks the policies, and
+//! sends requests on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use tokenrouter_core::ModelIndex;
+use tokenrouter_core::estimate::{RoutingCounts, StepLatency};
+use tokenrouter_core::kv::KvPool;
+use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View};
+use tokenrouter_core::policy::{FailureMode, Parcel, PolicyFault};
+use tokenrouter_core::request::{Answer, Finish, Request};
+use tokenrouter_core::route::{Policies, Routing, StepResult};
+use tokenrouter_core::scheduler::{Action, Scheduler, StepLimits, Verdict};
+use tokenrouter_core::step::StepBatch;
+use tokenrouter_model::runner::{RowAsk, Runner, StepOutput};
+use tokenrouter_model::text::Tokenizer;
+
+use crate::answer::TextAnswer;
+use crate::engine::Shared;
+use crate::generations::{Generations, Registry};
+use crate::link::Message;
+use crate::stats::ModelCounters;
+
+/// What a subserver is made of.
+pub(crate) struct SubserverParts {
+    pub(crate) model: ModelIndex,
+    pub(crate) runner: Box<dyn Runner>,
+    pub(crate) rule: LaunchRule,
+    pub(crate) limits: StepLimits,
+    pub(crate) kv_blocks: usize,
+    pub(crate) inbox: Receiver<Message>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) tokenizer: Tokenizer,
+    pub(crate) on_fault: FailureMode,
+    pub(crate) counters: Arc<ModelCounters>,
+}
+
+/// One model with its scheduler. All buffers are kept from step to step.
+pub(crate) struct Subserver {
+    model: ModelIndex,
+    runner: Box<dyn Runner>,
+    scheduler: Scheduler<TextAnswer>,
+    rule: LaunchRule,
+    inbox: Receiver<Message>,
+    shared: Arc<Shared>,
+    generations: Generations,
+    on_fault: FailureMode,
+    counters: Arc<ModelCounters>,
+    latency: StepLatency,
+    counts: RoutingCounts,
+    routing: Routing,
+    views: Vec<ModelView>,
+    batch: StepBatch,
+    asks: Vec<RowAsk>,
+    output: StepOutput,
+    verdicts: Vec<Verdict>,
+    actions: Vec<Action<TextAnswer>>,
+}
+
+impl Subserver {
+    pub(crate) fn new(parts: SubserverParts) -> Self {
+        let models = parts.shared.links.len();
+        let kv = KvPool::new(parts.kv_blocks);
+        Self {
+            model: parts.model,
+            runner: parts.runner,
+            scheduler: Scheduler::new(parts.model, parts.rule.clone(), parts.limits, kv),
+            rule: parts.rule,
+            inbox: parts.inbox,
+            generations: Generations::new(parts.model, parts.registry, parts.tokenizer, parts.counters.clone()),
+            shared: parts.shared,
+            on_fault: parts.on_fault,
+            counters: parts.counters,
+            latency: StepLatency::default(),
+            counts: RoutingCounts::new(models),
+            routing: Routing::default(),
+            views: Vec::new(),
+            batch: StepBatch::default(),
+            asks: Vec::new(),
+            output: StepOutput::default(),
+            verdicts: Vec::new(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// Works until told to stop.
+    pub(crate) fn run(mut self) {
+        loop {
+            while let Ok(message) = self.inbox.try_recv() {
+                if !self.take(message) {
+                    return;
+                }
+            }
+            let message = match self.launch() {
+                Decision::Launch => {
+                    self.step();
+                    continue;
+                }
+                Decision::Wait { until_us } => self.wait(until_us),
+            };
+            match message {
+                Ok(message) => {
+                    if !self.take(message) {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn wait(&self, until_us: u64) -> Result<Message, RecvTimeoutError> {
+        if until_us == u64::MAX {
+            return self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected);
+        }
+        let left = Duration::from_micros(until_us.saturating_sub(self.shared.board.now_us()));
+        self.inbox.recv_timeout(left)
+    }
+
+    /// Takes a message in. Returns false when it is the last.
+    fn take(&mut self, message: Message) -> bool {
+        match message {
+            Message::Arrive { request, from } => self.arrive(request, from),
+            Message::Forget(seat) => self.scheduler.forget(seat),
+            Message::Sweep => {
+                let before = self.scheduler.waiting();
+                self.scheduler.sweep_abandoned(&mut self.actions);
+                let swept = before - self.scheduler.waiting();
+                self.shared.board.sub_waiting(self.model, swept as u32);
+                self.act();
+            }
+            Message::Look => {}
+            Message::Rule(rule) => {
+                self.rule = rule.clone();
+                self.scheduler.set_rule(rule);
+            }
+            Message::Stop => return false,
+        }
+        true
+    }
+
+    fn arrive(&mut self, mut request: Box<Request<TextAnswer>>, from: Option<(ModelIndex, bool)>) {
+        let received = match from {
+            Some((from, kept)) => self.receive(&mut request, from, kept),
+            None => Ok(()),
+        };
+        let finish = match received {
+            Ok(()) if request.answer.abandoned() => Finish::Cancelled,
+            Ok(()) => return self.scheduler.arrive(self.shared.board.now_us(), request),
+            Err(fault) => Finish::Failed(format!("the routing policy failed: {}", fault.0)),
+        };
+        self.shared.board.sub_waiting(self.model, 1);
+        self.scheduler.end(request, finish, &mut self.actions);
+        self.act();
+    }
+
+    /// Gives the parcel to the policy. Only `on_fault = fail` makes its failure the request's.
+    fn receive(&mut self, request: &mut Request<TextAnswer>, from: ModelIndex, kept: bool) -> Result<(), PolicyFault> {
+        let Some(generation) = request.generation else { return Ok(()) };
+        let Some(policy) = self.generations.policy(generation) else { return Ok(()) };
+        let parcel = Parcel { keep_candidate: kept, state: request.state };
+        match policy.receive(self.model, from, &parcel) {
+            Ok(state) => request.state = state,
+            Err(fault) => {
+                self.generations.fault(generation, &fault);
+                if self.on_fault == FailureMode::Fail {
+                    return Err(fault);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the scheduler for a step.
+    fn launch(&mut self) -> Decision {
+        let shared = self.shared.clone();
+        let board = &shared.board;
+        let _gate = self.rule.is_synchronous().then(|| board.gate());
+        board.set_step_us(self.model, self.latency.expected_us(self.scheduler.waiting().max(1)));
+        board.snapshot(self.model, &mut self.views);
+        if self.rule.is_synchronous() && self.views[board.turn().index()].waiting == 0 {
+            self.pass_turn(&self.rule);
+        }
+        let view = View { now_us: board.now_us(), models: &self.views, turn: board.turn() };
+        let decision = self.scheduler.launch(view, &mut self.batch);
+        if decision == Decision::Launch {
+            let rows = self.batch.rows.len();
+            board.started(self.model, rows as u32, board.now_us() + self.latency.expected_us(rows));
+            board.sub_waiting(self.model, rows as u32);
+            if self.rule == LaunchRule::Lookahead {
+                // When this step ends is what the others' decisions hang on.
+                self.wake_waiting();
+            }
+        } else if self.rule.is_synchronous() && board.turn() == self.model && self.scheduler.waiting() > 0 {
+            // Older requests hold the KV that those here need; they wait at another model, which must have its turn.
+            self.pass_turn(&LaunchRule::StepSync);
+        }
+        decision
+    }
+
+    /// Hands the turn on if no model runs, and wakes the one that has it.
+    fn pass_turn(&self, rule: &LaunchRule) {
+        if self.views.iter().any(|model| model.running > 0) {
+            return;
+        }
+        self.shared.board.pass_turn(rule, &self.views);
+        let turn = self.shared.board.turn();
+        if turn != self.model {
+            self.shared.links[turn.index()].wake(Message::Look);
+        }
+    }
+
+    /// Runs the step that was launched and carries out what follows from it.
+    fn step(&mut self) {
+        self.asks.clear();
+        for request in self.scheduler.candidates() {
+            self.asks.push(RowAsk {
+                sampling: request.answer.sampling,
+                seed: request.seed,
+                plan: self.generations.plan_index(request.generation),
+                newlines: request.answer.newlines,
+            });
+        }
+        let start = Instant::now();
+        let ran = self.runner.step(&self.batch, &self.asks, self.generations.plans(), &mut self.output);
+        let kept_before = self.scheduler.waiting();
+        match ran {
+            Ok(()) => self.settle(),
+            Err(error) => {
+                tracing::error!(model = self.model.0, %error, "step failed");
+                self.scheduler.fail_step(&format!("the model failed: {error}"), &mut self.actions);
+            }
+        }
+        let step_us = start.elapsed().as_micros() as u64;
+        self.count(step_us);
+        let kept = self.scheduler.waiting() - kept_before;
+        self.shared.board.add_waiting(self.model, kept as u32);
+        self.act();
+        self.finish_step();
+    }
+
+    /// Asks the policies about the step's candidates and settles it.
+    fn settle(&mut self) {
+        let result = StepResult {
+            candidates: &self.output.candidates,
+            signals: &self.output.signals,
+            signal_starts: &self.output.signal_starts,
+            finite: &self.output.finite,
+        };
+        let requests = self.scheduler.candidates();
+        self.routing.decide(self.model, requests, result, &mut self.generations, self.on_fault, &mut self.verdicts);
+        self.counts.fade();
+        for verdict in &self.verdicts {
+            match verdict {
+                Verdict::Stay { .. } => self.counts.record(self.model),
+                Verdict::HandOff { to, .. } => self.counts.record(*to),
+                Verdict::Fail(_) => {}
+            }
+        }
+        let now_us = self.shared.board.now_us();
+        self.scheduler.settle(now_us, &self.output.candidates, &mut self.verdicts, &mut self.actions);
+    }
+
+    fn count(&mut self, step_us: u64) {
+        let rows = self.batch.rows.len();
+        self.latency.record(rows, step_us);
+        let counters = &*self.counters;
+        ModelCounters::add(&counters.steps, 1);
+        ModelCounters::add(&counters.rows, rows as u64);
+        ModelCounters::add(&counters.tokens_fed, self.batch.tokens.len() as u64);
+        ModelCounters::add(&counters.tokens_written, self.scheduler.take_committed());
+        ModelCounters::add(&counters.step_us, step_us);
+        ModelCounters::set(&counters.kv_evictions, self.scheduler.kv().evictions());
+        for to in (0..self.views.len() as u32).map(ModelIndex) {
+            self.shared.board.set_probability(self.model, to, self.counts.probability(to));
+        }
+    }
+
+    /// Sends requests on and tells clients and peers what has ended.
+    fn act(&mut self) {
+        for action in self.actions.drain(..) {
+            match action {
+                Action::Send { to, kept, request } => {
+                    ModelCounters::add(&self.counters.handoffs_out, 1);
+                    self.shared.board.add_waiting(to, 1);
+                    // A subserver that is gone gives the request back; dropping it tells the client.
+                    let message = Message::Arrive { request, from: Some((self.model, kept)) };
+                    drop(self.shared.links[to.index()].send(message));
+                }
+                Action::End { request, finish } => {
+                    for (model, seat) in request.seats().filter(|(model, _)| *model != self.model) {
+                        drop(self.shared.links[model.index()].send(Message::Forget(seat)));
+                    }
+                    TextAnswer::end(request, finish);
+                }
+            }
+        }
+        let kv = self.scheduler.kv();
+        ModelCounters::set(&self.counters.kv_blocks_used, (kv.blocks_total() - kv.blocks_free()) as u64);
+        ModelCounters::set(&self.counters.seats_taken, kv.seats_taken() as u64);
+    }
+
+    /// The step is over for the others too: models that held back decide again.
+    fn finish_step(&mut self) {
+        let shared = self.shared.clone();
+        let board = &shared.board;
+        let _gate = self.rule.is_synchronous().then(|| board.gate());
+        board.ended(self.model);
+        board.snapshot(self.model, &mut self.views);
+        if self.rule.is_synchronous() && board.turn() == self.model {
+            self.pass_turn(&self.rule);
+            return;
+        }
+        self.wake_waiting();
+    }
+
+    /// Wakes the idle models at which something waits.
+    fn wake_waiting(&self) {
+        for (index, view) in self.views.iter().enumerate() {
+            if index != self.model.index() && view.waiting > 0 && view.running == 0 {
+                self.shared.links[index].wake(Message::Look);
+            }
+        }
+    }
+}

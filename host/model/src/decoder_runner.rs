@@ -1,0 +1,119 @@
+//! The runner of a decoder with weights: forward, then sample and compute signals row by row.
+
+use tokenrouter_core::ModelIndex;
+use tokenrouter_core::signal::Signal;
+use tokenrouter_core::step::StepBatch;
+
+use crate::check;
+use crate::config::Qwen3Config;
+use crate::decoder::{Decoder, KvPool};
+use crate::error::ModelError;
+use crate::runner::{ModelInfo, RowAsk, Runner, StepOutput};
+use crate::sampler::Sampler;
+use crate::signals::{SignalKey, Signals};
+use crate::source::Source;
+use crate::weights::Weights;
+
+/// A decoder, its KV pool, and what turns logits into candidates and signals.
+#[derive(Debug)]
+pub struct DecoderRunner {
+    info: ModelInfo,
+    config: Qwen3Config,
+    decoder: Decoder,
+    kv: KvPool,
+    sampler: Sampler,
+    signals: Signals,
+}
+
+impl DecoderRunner {
+    /// Loads a model to be `index` in its deployment: part of the key of every draw. The pool is empty until
+    /// [`Runner::allocate`].
+    ///
+    /// # Errors
+    /// When the model's files are missing, damaged, or of an architecture or shape that cannot be served.
+    pub fn load(source: &Source, index: ModelIndex) -> Result<Self, ModelError> {
+        Self::new(source.config()?, &mut source.weights()?, index)
+    }
+
+    /// The same from a configuration and weights at hand; the decoder takes its tensors out of `weights`.
+    ///
+    /// # Errors
+    /// When a tensor is missing, of another shape than `config` says, or of a type that cannot be read.
+    pub fn new(config: Qwen3Config, weights: &mut Weights, index: ModelIndex) -> Result<Self, ModelError> {
+        let decoder = Decoder::new(&config, weights)?;
+        let info = ModelInfo {
+            parameters: config.parameters(),
+            vocabulary: config.vocab_size as u32,
+            context_max: config.max_position_embeddings as u32,
+            kv_bytes_per_token: KvPool::bytes_per_token(&config),
+            eos: config.eos_token_id.clone(),
+            bos: config.bos_token_id,
+        };
+        let kv = KvPool::new(&config, 0)?;
+        Ok(Self {
+            info,
+            config,
+            decoder,
+            kv,
+            sampler: Sampler::new(index),
+            signals: Signals::default(),
+        })
+    }
+}
+
+impl Runner for DecoderRunner {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn allocate(&mut self, blocks: usize) -> Result<(), ModelError> {
+        self.kv = KvPool::new(&self.config, 0)?;
+        self.kv = KvPool::new(&self.config, blocks)?;
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        batch: &StepBatch,
+        asks: &[RowAsk],
+        plans: &[Vec<Signal>],
+        out: &mut StepOutput,
+    ) -> Result<(), ModelError> {
+        out.clear();
+        check::step(batch, asks, plans, &self.info, self.kv.blocks())?;
+        let Some(logits) = self.decoder.forward(batch, &self.kv)? else {
+            return Ok(());
+        };
+        let (storage, layout) = logits.storage_and_layout();
+        let candle_core::Storage::Cpu(storage) = &*storage else {
+            return Err(ModelError::Step("logits are not in the memory of the CPU".to_owned()));
+        };
+        let logits = &storage.as_slice::<f32>()?[layout.start_offset()..];
+        let rows = logits.chunks_exact(self.info.vocabulary as usize);
+        for ((position, ask), logits) in candidate_positions(batch).zip(asks).zip(rows) {
+            let candidate = self.sampler.sample(logits, &ask.sampling, ask.seed, position);
+            let key = SignalKey {
+                seed: ask.seed,
+                position,
+                newlines: ask.newlines,
+            };
+            let finite = candidate.is_some();
+            self.signals.append(
+                &plans[ask.plan as usize],
+                finite.then_some(logits),
+                key,
+                &mut out.signals,
+            )?;
+            out.push(candidate.unwrap_or(0), finite);
+        }
+        Ok(())
+    }
+}
+
+/// The position in its sequence that the candidate of each row of logits would take.
+pub(crate) fn candidate_positions(batch: &StepBatch) -> impl Iterator<Item = u64> + '_ {
+    batch.rows.iter().flat_map(|row| {
+        let end = u64::from(row.position) + u64::from(row.len);
+        end + 1 - u64::from(row.logits)..end + 1
+    })
+}

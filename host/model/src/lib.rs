@@ -1,0 +1,37 @@
+//! Language models: text to tokens and back, weights, decoders, KV pools, sampling and signals.
+//!
+//! An engine sees one trait, [`Runner`]: a step of ragged rows in, a candidate and the signals of each row out. Two things
+//! serve it: [`DecoderRunner`], a decoder with weights, and [`NullRunner`], without weights, which draws its candidates and
+//! checks that it is fed right.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`source`], [`config`], [`weights`] | where a model comes from, its sizes, its tensors |
+//! | [`decoder`] | the forward pass over a ragged batch and a paged KV pool |
+//! | `ops` | the operations of a decoder, each with an order of computation that does not depend on the batch |
+//! | [`sampler`], [`signals`] | from a row of logits to a candidate and to what a policy asked for |
+//! | [`runner`] | the trait and its types |
+//! | [`null`] | the runner without weights, and the ledger of what was fed |
+//! | [`text`] | tokenizer, detokeniser, stop strings |
+#![forbid(unsafe_code)]
+
+mod check;
+pub mod config;
+pub mod decoder;
+mod decoder_runner;
+mod descending;
+pub mod error;
+pub mod null;
+mod ops;
+pub mod runner;
+pub mod sampler;
+pub mod signals;
+pub mod source;
+pub mod text;
+pub mod weights;
+
+pub use decoder_runner::DecoderRunner;
+pub use error::ModelError;
+pub use null::NullRunner;
+pub use runner::{ModelInfo, RowAsk, Runner, Sampling, StepOutput};
+pub use source::{Embedded, Source};

@@ -1,0 +1,9 @@
+//! Tests of the crate from outside. One binary, so that the tensor library is linked once.
+
+mod batch_invariance;
+mod build;
+mod golden;
+mod ledger;
+mod reference;
+mod runner;
+mod source;

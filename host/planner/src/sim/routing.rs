@@ -1,0 +1,152 @@
+//! How simulated requests are routed: by probabilities, in bursts, in long steps, or as a recorded trace says. Each is a
+//! policy like any other, so the scheduler asks it as it asks a component.
+
+use tokenrouter_core::ModelIndex;
+use tokenrouter_core::draw::{Purpose, uniform_f32};
+use tokenrouter_core::policy::{
+    Decisions, LeavingRow, Parcel, Policy, PolicyFault, PolicyState, RouteBatch,
+};
+use tokenrouter_core::signal::{Plan, Signal};
+
+/// A routing rule for a simulation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SimRouting {
+    /// After a step at i a request goes to j with probability `p[i][j]`. Moving there commits the candidate iff `keep[i][j]`.
+    Matrix {
+        /// Rows sum to 1.
+        p: Vec<Vec<f64>>,
+        /// Whether a move commits.
+        keep: Vec<Vec<bool>>,
+    },
+    /// Two models, one-token hand-back, with a hidden state per request that makes hand-overs come in bursts: calm with
+    /// probability `calm_p` to hand over, stormy with `storm_p`; the state changes after a step with probability `flip`.
+    Bursty {
+        /// Hand-over probability while calm.
+        calm_p: f64,
+        /// Hand-over probability in a burst.
+        storm_p: f64,
+        /// Probability to change between the two after a step of the small model.
+        flip: f64,
+    },
+    /// Two models, whole stretches: at the beginning of a stretch the large model takes it with probability `large_p`;
+    /// a stretch has `small_tokens` or `large_tokens` tokens by who writes it.
+    Stretches {
+        /// Probability that the large model writes a stretch.
+        large_p: f64,
+        /// Tokens of a stretch of the small model.
+        small_tokens: u32,
+        /// Tokens of a stretch of the large model.
+        large_tokens: u32,
+    },
+    /// Two models, one-token hand-back, hand-overs as recorded: the small model's step number s of a request hands over iff
+    /// `hands_over[s mod len]`, starting at a place that depends on the request.
+    Trace {
+        /// One entry a small-model step.
+        hands_over: Vec<bool>,
+    },
+}
+
+/// A [`SimRouting`] as a policy.
+#[derive(Clone, Debug)]
+pub struct SimPolicy {
+    routing: SimRouting,
+    plan: Plan,
+}
+
+const SMALL: ModelIndex = ModelIndex(0);
+const LARGE: ModelIndex = ModelIndex(1);
+
+impl SimPolicy {
+    /// The policy for a deployment of `models` models.
+    pub fn new(routing: SimRouting, models: usize) -> Self {
+        // Two draws a step: where to, and whether the hidden state changes.
+        let signals = (0..models as u32).map(|model| vec![Signal::Uniform(2 * model), Signal::Uniform(2 * model + 1)]).collect();
+        Self { routing, plan: Plan { entry: SMALL, state_words: 2, signals, texts: false } }
+    }
+
+    /// Where one row goes, and its new state.
+    fn decide(&self, at: ModelIndex, draws: &[f32], state: [u64; 2]) -> (ModelIndex, [u64; 2]) {
+        let (to_draw, flip_draw) = (f64::from(draws[0]), f64::from(draws[1]));
+        let [first, second] = state;
+        match &self.routing {
+            SimRouting::Matrix { p, .. } => (categorical(&p[at.index()], to_draw), state),
+            _ if at == LARGE && !matches!(self.routing, SimRouting::Stretches { .. }) => (SMALL, state),
+            SimRouting::Bursty { calm_p, storm_p, flip } => {
+                let stormy = (first == 1) != (flip_draw < *flip);
+                let hand_over = to_draw < if stormy { *storm_p } else { *calm_p };
+                (if hand_over { LARGE } else { SMALL }, [u64::from(stormy), second])
+            }
+            SimRouting::Stretches { large_p, small_tokens, large_tokens } => {
+                // first: tokens left of the stretch; 0 at its beginning.
+                if at == LARGE {
+                    let left = if first == 0 { u64::from(*large_tokens) - 1 } else { first - 1 };
+                    (if left == 0 { SMALL } else { LARGE }, [left, second])
+                } else if first == 0 && to_draw < *large_p {
+                    (LARGE, [0, second])
+                } else {
+                    let left = if first == 0 { u64::from(*small_tokens) } else { first } - 1;
+                    (SMALL, [left, second])
+                }
+            }
+            SimRouting::Trace { hands_over } => {
+                // first: steps done at the small model, plus one; 0: not started.
+                let place = if first == 0 { (to_draw * hands_over.len() as f64) as u64 } else { first - 1 };
+                let hand_over = hands_over[(place % hands_over.len() as u64) as usize];
+                (if hand_over { LARGE } else { SMALL }, [place + 2, second])
+            }
+        }
+    }
+
+    fn keeps(&self, at: ModelIndex, to: ModelIndex) -> bool {
+        match &self.routing {
+            SimRouting::Matrix { keep, .. } => keep[at.index()][to.index()],
+            _ => at == LARGE,
+        }
+    }
+
+    /// Draws for a candidate at `position`: what a runner computes for the plan's signals.
+    pub(super) fn signals(&self, at: ModelIndex, seed: u64, position: u64, out: &mut Vec<f32>) {
+        for signal in &self.plan.signals[at.index()] {
+            if let Signal::Uniform(number) = signal {
+                out.push(uniform_f32(seed, position, Purpose::Policy(*number)));
+            }
+        }
+    }
+}
+
+fn categorical(row: &[f64], draw: f64) -> ModelIndex {
+    let mut sum = 0.0;
+    for (index, p) in row.iter().enumerate() {
+        sum += p;
+        if draw < sum {
+            return ModelIndex(index as u32);
+        }
+    }
+    // The row sums to 1 but for rounding: the last model that can be drawn.
+    ModelIndex(row.iter().rposition(|&p| p > 0.0).unwrap_or(0) as u32)
+}
+
+impl Policy for SimPolicy {
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn route(&mut self, at: ModelIndex, batch: &RouteBatch, out: &mut Decisions) -> Result<(), PolicyFault> {
+        out.destinations.clear();
+        out.state.clear();
+        for (draws, state) in batch.signals.chunks_exact(2).zip(batch.state.chunks_exact(2)) {
+            let (to, state) = self.decide(at, draws, [state[0], state[1]]);
+            out.destinations.push(to);
+            out.state.extend_from_slice(&state);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, at: ModelIndex, to: ModelIndex, row: LeavingRow<'_>) -> Result<Parcel, PolicyFault> {
+        Ok(Parcel { keep_candidate: self.keeps(at, to), state: PolicyState::new(row.state) })
+    }
+
+    fn receive(&mut self, _: ModelIndex, _: ModelIndex, parcel: &Parcel) -> Result<PolicyState, PolicyFault> {
+        Ok(parcel.state)
+    }
+}

@@ -1,0 +1,456 @@
+//! The event loop: steps end, requests come and leave, idle models decide, time jumps to what happens next.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use tokenrouter_core::admission::{AdmissionLimits, Admissions, Refused};
+use tokenrouter_core::estimate::{RoutingCounts, StepLatency};
+use tokenrouter_core::kv::{KvPool, blocks_for};
+use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View, next_turn};
+use tokenrouter_core::policy::{FailureMode, Parcel, Policy, PolicyFault, PolicyState};
+use tokenrouter_core::request::{Answer, Finish, GenerationId, Request};
+use tokenrouter_core::route::{Policies, Routing, StepResult};
+use tokenrouter_core::scheduler::{Action, Scheduler, StepLimits, Verdict};
+use tokenrouter_core::step::StepBatch;
+use tokenrouter_core::{ModelIndex, RequestId, TokenId};
+
+use super::answer::{Commit, SimAnswer};
+use super::kv::SimKv;
+use super::latency::Latency;
+use super::report::{ModelReport, Report, Waits};
+use super::routing::{SimPolicy, SimRouting};
+
+/// Words of the simulated vocabulary.
+const VOCABULARY: u32 = 1_024;
+
+/// What a simulation is made of.
+#[derive(Clone, Debug)]
+pub struct SimulationParts {
+    /// Step latency of each model.
+    pub latencies: Vec<Latency>,
+    /// How requests are routed.
+    pub routing: SimRouting,
+    /// When idle models launch.
+    pub rule: LaunchRule,
+    /// Bounds of a step and of waiting.
+    pub limits: StepLimits,
+    /// Most requests that run at once: the N of a closed loop.
+    pub concurrency: usize,
+    /// Tokens in every model's KV pool.
+    pub kv_tokens: usize,
+    /// Tokens that admission may promise; more than `kv_tokens` means that requests preempt each other.
+    pub kv_tokens_promised: usize,
+}
+
+/// A request to simulate.
+#[derive(Clone, Debug)]
+pub struct SimRequest {
+    /// Key of its draws.
+    pub seed: u64,
+    /// Its prompt.
+    pub prompt: Vec<TokenId>,
+    /// Most tokens of its answer.
+    pub tokens_max: u32,
+    /// A token that ends the answer.
+    pub stop_token: Option<TokenId>,
+    /// The model it starts at.
+    pub entry: ModelIndex,
+    /// When it comes.
+    pub arrives_us: u64,
+    /// When its client leaves, if it does.
+    pub leaves_us: Option<u64>,
+}
+
+/// How a simulated request ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How.
+    pub finish: Finish,
+    /// Its answer.
+    pub commits: Vec<Commit>,
+    /// Handoffs.
+    pub handoffs: u32,
+}
+
+struct Node {
+    scheduler: Scheduler<SimAnswer>,
+    kv: SimKv,
+    latency: Latency,
+    estimate: StepLatency,
+    counts: RoutingCounts,
+    batch: StepBatch,
+    rows: u32,
+    started_us: u64,
+    ends_us: Option<u64>,
+    expected_end_us: u64,
+    wake_us: u64,
+    candidates: Vec<TokenId>,
+    signals: Vec<f32>,
+    signal_starts: Vec<u32>,
+    // Totals since the warm-up ended.
+    steps: u64,
+    rows_total: u64,
+    busy_us: u64,
+    tokens: u64,
+    waits_us: Vec<u64>,
+}
+
+/// A deployment in virtual time.
+pub struct Simulation {
+    nodes: Vec<Node>,
+    policy: SimPolicies,
+    routing: Routing,
+    admissions: Admissions<(Box<Request<SimAnswer>>, ModelIndex)>,
+    budgets: Vec<usize>,
+    arrivals: VecDeque<(u64, Box<Request<SimAnswer>>, ModelIndex)>,
+    departures: Vec<(u64, Rc<Cell<bool>>)>,
+    outcomes: Vec<Option<Outcome>>,
+    now_us: u64,
+    turn: ModelIndex,
+    sync: LaunchRule,
+    committed: Rc<Cell<u64>>,
+    concurrency: usize,
+    verdicts: Vec<Verdict>,
+    actions: Vec<Action<SimAnswer>>,
+}
+
+struct SimPolicies(SimPolicy);
+
+impl Policies for SimPolicies {
+    fn policy(&mut self, _: GenerationId) -> Option<&mut dyn Policy> {
+        Some(&mut self.0)
+    }
+    fn token_text(&self, _: TokenId) -> String {
+        String::new()
+    }
+    fn fault(&mut self, _: GenerationId, fault: &PolicyFault) {
+        unreachable!("a simulated policy does not fail: {fault:?}")
+    }
+}
+
+impl Simulation {
+    /// A deployment and the requests that will come, in the order of their arrival.
+    pub fn new(parts: &SimulationParts, requests: &[SimRequest]) -> Self {
+        let models = parts.latencies.len();
+        let blocks = blocks_for(parts.kv_tokens);
+        let node = |(index, latency): (usize, &Latency)| {
+            let model = ModelIndex(index as u32);
+            Node {
+                scheduler: Scheduler::new(model, parts.rule.clone(), parts.limits, KvPool::new(blocks)),
+                kv: SimKv::new(model, blocks),
+                latency: latency.clone(),
+                estimate: StepLatency::default(),
+                counts: RoutingCounts::new(models),
+                batch: StepBatch::default(),
+                rows: 0,
+                started_us: 0,
+                ends_us: None,
+                expected_end_us: 0,
+                wake_us: u64::MAX,
+                candidates: Vec::new(),
+                signals: Vec::new(),
+                signal_starts: Vec::new(),
+                steps: 0,
+                rows_total: 0,
+                busy_us: 0,
+                tokens: 0,
+                waits_us: Vec::new(),
+            }
+        };
+        let committed = Rc::new(Cell::new(0));
+        let mut simulation = Self {
+            nodes: parts.latencies.iter().enumerate().map(node).collect(),
+            policy: SimPolicies(SimPolicy::new(parts.routing.clone(), models)),
+            routing: Routing::default(),
+            admissions: Admissions::new(AdmissionLimits {
+                running_max: parts.concurrency,
+                waiting_max: usize::MAX,
+                kv_tokens: parts.kv_tokens_promised,
+            }),
+            budgets: vec![0; requests.len()],
+            arrivals: VecDeque::new(),
+            departures: Vec::new(),
+            outcomes: vec![None; requests.len()],
+            now_us: 0,
+            turn: ModelIndex(0),
+            sync: parts.rule.clone(),
+            committed,
+            concurrency: parts.concurrency,
+            verdicts: Vec::new(),
+            actions: Vec::new(),
+        };
+        for (index, request) in requests.iter().enumerate() {
+            simulation.announce(index, request);
+        }
+        simulation.departures.sort_by_key(|departure| std::cmp::Reverse(departure.0));
+        simulation
+    }
+
+    fn announce(&mut self, index: usize, request: &SimRequest) {
+        let abandoned = Rc::new(Cell::new(false));
+        if let Some(leaves_us) = request.leaves_us {
+            self.departures.push((leaves_us, abandoned.clone()));
+        }
+        let answer =
+            SimAnswer::new(index, request.tokens_max, request.stop_token, abandoned, self.committed.clone());
+        let id = RequestId(index as u64);
+        let mut made = Box::new(Request::new(id, request.seed, &request.prompt, request.tokens_max, answer));
+        made.generation = Some(GenerationId(0));
+        made.state = PolicyState::new(&[0, 0]);
+        self.arrivals.push_back((request.arrives_us, made, request.entry));
+    }
+
+    /// Runs until every request has ended. Returns how, in their order.
+    ///
+    /// # Panics
+    /// If nothing can happen any more while requests are still there: a scheduler that hangs.
+    pub fn run(mut self) -> (Vec<Outcome>, Self) {
+        self.run_while(|_| true);
+        let outcomes = std::mem::take(&mut self.outcomes);
+        let ended = outcomes.into_iter().enumerate().map(|(index, outcome)| {
+            outcome.unwrap_or_else(|| panic!("request {index} hangs: nothing runs and nothing will happen"))
+        });
+        (ended.collect(), self)
+    }
+
+    /// Runs until `warm_up` tokens are written, and measures while `measured` more are.
+    pub fn measure(mut self, warm_up: u64, measured: u64) -> Report {
+        self.run_while(|simulation| simulation.committed.get() < warm_up);
+        let (from_us, from_tokens) = (self.now_us, self.committed.get());
+        for node in &mut self.nodes {
+            (node.steps, node.rows_total, node.busy_us, node.tokens) = (0, 0, 0, 0);
+            node.waits_us.clear();
+        }
+        self.run_while(|simulation| simulation.committed.get() < warm_up + measured);
+        let seconds = (self.now_us - from_us) as f64 / 1e6;
+        let tokens_per_s = (self.committed.get() - from_tokens) as f64 / seconds;
+        let models = self.nodes.iter_mut().map(|node| ModelReport {
+            steps: node.steps,
+            batch_mean: node.rows_total as f64 / node.steps as f64,
+            utilisation: node.busy_us as f64 / 1e6 / seconds,
+            tokens: node.tokens,
+            waits: Waits::of(std::mem::take(&mut node.waits_us)),
+            kv_evictions: node.scheduler.kv().evictions(),
+        });
+        Report {
+            tokens_per_s,
+            per_user_tokens_per_s: tokens_per_s / self.concurrency as f64,
+            seconds,
+            models: models.collect(),
+        }
+    }
+
+    /// Blocks, seats and budget that are still taken; all 0 once every request has ended.
+    pub fn still_taken(&self) -> (usize, usize, usize) {
+        let pools = || self.nodes.iter().map(|node| node.scheduler.kv());
+        (
+            pools().map(|kv| kv.blocks_total() - kv.blocks_free()).sum(),
+            pools().map(KvPool::seats_taken).sum(),
+            self.admissions.running() + self.admissions.waiting(),
+        )
+    }
+
+    /// How often KV was dropped to make room, at all models.
+    pub fn evictions(&self) -> u64 {
+        self.nodes.iter().map(|node| node.scheduler.kv().evictions()).sum()
+    }
+
+    fn run_while(&mut self, go_on: impl Fn(&Self) -> bool) {
+        while go_on(self) {
+            self.happen();
+            self.decide();
+            let Some(next_us) = self.next_us() else { return };
+            self.now_us = next_us;
+        }
+    }
+
+    fn next_us(&self) -> Option<u64> {
+        let steps = self.nodes.iter().filter_map(|node| node.ends_us);
+        let wakes = self.nodes.iter().map(|node| node.wake_us).filter(|&us| us != u64::MAX);
+        let arrival = self.arrivals.front().map(|arrival| arrival.0);
+        let departure = self.departures.last().map(|departure| departure.0);
+        steps.chain(wakes).chain(arrival).chain(departure).min()
+    }
+
+    /// All that happens now: clients leave, steps end, requests come.
+    fn happen(&mut self) {
+        while self.departures.last().is_some_and(|departure| departure.0 <= self.now_us) {
+            if let Some((_, abandoned)) = self.departures.pop() {
+                abandoned.set(true);
+                self.sweep();
+            }
+        }
+        for model in 0..self.nodes.len() {
+            if self.nodes[model].ends_us.is_some_and(|ends_us| ends_us <= self.now_us) {
+                self.end_step(model);
+            }
+        }
+        while self.arrivals.front().is_some_and(|arrival| arrival.0 <= self.now_us) {
+            let Some((_, request, entry)) = self.arrivals.pop_front() else { break };
+            let length_max = request.length_max() as usize;
+            if let Err(((request, _), refused)) = self.admissions.enqueue((request, entry), length_max) {
+                assert_eq!(refused, Refused::NeverFits);
+                self.close(&request, Finish::Failed("never fits".to_owned()));
+            }
+        }
+        self.start_waiting();
+    }
+
+    fn start_waiting(&mut self) {
+        while let Some(((request, entry), tokens)) = self.admissions.start_next() {
+            self.budgets[request.answer.index] = tokens;
+            self.nodes[entry.index()].scheduler.arrive(self.now_us, request);
+        }
+    }
+
+    fn sweep(&mut self) {
+        for (request, _) in self.admissions.remove(|(request, _)| request.answer.abandoned()) {
+            self.close(&request, Finish::Cancelled);
+        }
+        for model in 0..self.nodes.len() {
+            self.nodes[model].scheduler.sweep_abandoned(&mut self.actions);
+            self.act(model);
+        }
+    }
+
+    fn end_step(&mut self, model: usize) {
+        let at = ModelIndex(model as u32);
+        let node = &mut self.nodes[model];
+        node.ends_us = None;
+        node.estimate.record(node.rows as usize, self.now_us - node.started_us);
+        node.busy_us += self.now_us - node.started_us;
+        node.steps += 1;
+        node.rows_total += u64::from(node.rows);
+        node.rows = 0;
+        let finite = vec![true; node.candidates.len()];
+        let result = StepResult {
+            candidates: &node.candidates,
+            signals: &node.signals,
+            signal_starts: &node.signal_starts,
+            finite: &finite,
+        };
+        let requests = node.scheduler.candidates();
+        self.routing.decide(at, requests, result, &mut self.policy, FailureMode::Fail, &mut self.verdicts);
+        node.counts.fade();
+        for verdict in &self.verdicts {
+            node.counts.record(if let Verdict::HandOff { to, .. } = verdict { *to } else { at });
+        }
+        node.scheduler.settle(self.now_us, &node.candidates, &mut self.verdicts, &mut self.actions);
+        node.tokens += node.scheduler.take_committed();
+        self.act(model);
+        if self.sync.is_synchronous() && self.turn == at {
+            self.turn = next_turn(&self.sync, at, &self.views(at));
+        }
+    }
+
+    fn act(&mut self, model: usize) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Send { to, kept, mut request } => {
+                    let parcel = Parcel { keep_candidate: kept, state: request.state };
+                    let from = ModelIndex(model as u32);
+                    if let Ok(state) = self.policy.0.receive(to, from, &parcel) {
+                        request.state = state;
+                    }
+                    self.nodes[to.index()].scheduler.arrive(self.now_us, request);
+                }
+                Action::End { request, finish } => {
+                    for (peer, seat) in request.seats().filter(|(peer, _)| peer.index() != model) {
+                        self.nodes[peer.index()].scheduler.forget(seat);
+                    }
+                    self.admissions.ended(self.budgets[request.answer.index]);
+                    self.close(&request, finish);
+                }
+            }
+        }
+        self.actions = actions;
+        self.start_waiting();
+    }
+
+    fn close(&mut self, request: &Request<SimAnswer>, finish: Finish) {
+        let outcome = Outcome { finish, commits: request.answer.commits.clone(), handoffs: request.handoffs() };
+        let before = self.outcomes[request.answer.index].replace(outcome);
+        assert_eq!(before, None, "request {} ended twice", request.answer.index);
+    }
+
+    fn views(&self, reader: ModelIndex) -> Vec<ModelView> {
+        self.nodes
+            .iter()
+            .map(|node| ModelView {
+                waiting: node.scheduler.waiting() as u32,
+                running: node.rows,
+                ends_us: node.expected_end_us,
+                step_us: node.estimate.expected_us(node.scheduler.waiting().max(1)),
+                to_here: node.counts.probability(reader),
+            })
+            .collect()
+    }
+
+    /// Idle models decide, until none of them launches any more.
+    fn decide(&mut self) {
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for model in 0..self.nodes.len() {
+                changed |= self.nodes[model].ends_us.is_none() && self.decide_at(model);
+            }
+        }
+    }
+
+    fn decide_at(&mut self, model: usize) -> bool {
+        let at = ModelIndex(model as u32);
+        let models = self.views(at);
+        let idle = models.iter().all(|model| model.running == 0);
+        if self.sync.is_synchronous() && idle && models[self.turn.index()].waiting == 0 {
+            self.turn = next_turn(&self.sync, self.turn, &models);
+        }
+        let view = View { now_us: self.now_us, models: &models, turn: self.turn };
+        let node = &mut self.nodes[model];
+        node.wake_us = u64::MAX;
+        match node.scheduler.launch(view, &mut node.batch) {
+            Decision::Launch => {
+                let peer_busy = !idle;
+                self.start_step(model, peer_busy);
+                true
+            }
+            Decision::Wait { until_us } => {
+                node.wake_us = until_us;
+                if self.sync.is_synchronous() && idle && self.turn == at && models[model].waiting > 0 {
+                    // Its requests need KV that older ones hold, which wait at another model.
+                    self.turn = next_turn(&LaunchRule::StepSync, at, &models);
+                    return self.turn != at;
+                }
+                false
+            }
+        }
+    }
+
+    fn start_step(&mut self, model: usize, peer_busy: bool) {
+        let node = &mut self.nodes[model];
+        node.rows = node.batch.rows.len() as u32;
+        node.waits_us.extend(node.scheduler.step_waits_us(self.now_us));
+        node.candidates.clear();
+        node.signals.clear();
+        node.signal_starts.clear();
+        node.signal_starts.push(0);
+        let mut requests = node.scheduler.candidates();
+        for row in &node.batch.rows {
+            if row.logits == 0 {
+                node.kv.feed(&node.batch, row, 0, VOCABULARY);
+                continue;
+            }
+            let seed = requests.next().expect("a request for every row with logits").seed;
+            node.candidates.push(node.kv.feed(&node.batch, row, seed, VOCABULARY));
+            let position = u64::from(row.position + row.len);
+            self.policy.0.signals(ModelIndex(model as u32), seed, position, &mut node.signals);
+            node.signal_starts.push(node.signals.len() as u32);
+        }
+        let us = node.latency.step_us(node.batch.rows.len(), node.batch.tokens.len(), peer_busy);
+        node.started_us = self.now_us;
+        node.ends_us = Some(self.now_us + us.round().max(1.0) as u64);
+        let expected_us = node.estimate.expected_us(node.batch.rows.len());
+        node.expected_end_us = self.now_us + if expected_us > 0 { expected_us } else { us as u64 };
+    }
+}

@@ -1,0 +1,9 @@
+//! Real components in the real engine: what is refused, what is contained, what is answered.
+
+mod calls;
+mod component;
+mod faults;
+mod load;
+mod log;
+mod plan;
+mod shipped;

@@ -1,0 +1,118 @@
+//! Arguments, and how they change a deployment.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use tokenrouter_host::deployment::{DeploymentError, DeploymentFile, Launch, OptionValue, Whole, parse_setting};
+use tokenrouter_policy::Setting;
+
+const ABOUT: &str = "Serves one answer from several language models: a small model writes, and after every token a routing \
+    policy decides who writes the next";
+
+const EXAMPLES: &str = "\
+Examples:
+  tokenrouter-host
+      Serve the built-in deployment at 127.0.0.1:30000: two small arithmetic models and the policy r-stitch.
+  tokenrouter-host --plugin-config threshold=0.05
+      The same, with the large model asked more often.
+  tokenrouter-host --plugin random --plugin-config share=0.3
+      Hand 30 % of the small model's steps to the large one at random.
+  tokenrouter-host --plugin ./my-policy.wasm
+      Route by a policy of your own.
+  tokenrouter-host --config my-deployment.toml --launch threshold:1,4
+      Serve your own models, with delayed batching.
+
+Then:
+  curl http://127.0.0.1:30000/v1/completions -H 'content-type: application/json' \\
+    -d '{\"model\": \"tiny\", \"prompt\": \"23*03-98-37*05=\", \"max_tokens\": 64, \"temperature\": 0}'
+
+config/tiny.toml is the built-in deployment with every key explained; GET /info shows what is served.";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "tokenrouter-host", version, about = ABOUT, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub(super) serve: ServeArgs,
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+/// What to do; without a word, `serve`.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Serve a deployment over HTTP (what the command does without a subcommand)
+    #[command(after_help = EXAMPLES)]
+    Serve(ServeArgs),
+}
+
+/// Options of `serve`. Each wins over the deployment file.
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    /// Deployment file (TOML) [default: the built-in deployment "tiny"]
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Policy: r-stitch, random, the path of a .wasm file, or none (the first model answers alone) [default: the deployment's,
+    /// which for the built-in one is r-stitch]. Another policy than the deployment's starts without the deployment's options
+    #[arg(long, value_name = "POLICY")]
+    pub(super) plugin: Option<String>,
+    /// An option of the policy; give it once for each option. VALUE is true, false, a number, a list of numbers such as
+    /// [1,2.5], or else a text. Added to the deployment's options, and wins over them
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub(super) plugin_config: Vec<Setting>,
+    /// Address to listen at [default: the deployment's, 127.0.0.1:30000 if it has none]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) listen: Option<String>,
+    /// When an idle model starts its next step: eager, threshold:B0,B1,... (a number of requests for each model), lookahead,
+    /// step-sync or model-sync [default: the deployment's, eager if it has none]
+    #[arg(long, value_name = "RULE")]
+    pub(super) launch: Option<Launch>,
+    /// How long running requests may take to finish after Ctrl-C or SIGTERM, in seconds; a second signal ends at once
+    /// [default: the deployment's, 30 if it has none]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    pub(super) drain: Option<Whole<0, 86_400>>,
+    /// What goes to the log on standard error: a level (error, warn, info, debug, trace), or levels by target as in
+    /// info,tokenrouter_engine=debug
+    #[arg(long, value_name = "FILTER", default_value = super::logging::DEFAULT)]
+    pub(super) log: String,
+}
+
+fn seconds(text: &str) -> Result<Whole<0, 86_400>, String> {
+    let number: i64 = text
+        .parse()
+        .map_err(|_| format!("\"{text}\" is not a whole number of seconds"))?;
+    Whole::try_from(number).map_err(|error| error.to_string())
+}
+
+impl ServeArgs {
+    /// The deployment that is to be served: the file's or the built-in one, with the options of the command line.
+    pub(super) fn deployment(self) -> Result<DeploymentFile, DeploymentError> {
+        let mut file = match &self.config {
+            Some(path) => DeploymentFile::read(path)?,
+            None => DeploymentFile::built_in()?,
+        };
+        if let Some(plugin) = self.plugin.filter(|plugin| *plugin != file.policy.plugin) {
+            // Options belong to their policy, and a path on the command line counts from the working directory.
+            file.policy.options = BTreeMap::new();
+            file.policy.base = Some(PathBuf::new());
+            file.policy.plugin = plugin;
+        }
+        for setting in self.plugin_config {
+            file.policy
+                .options
+                .insert(setting.name, OptionValue::from(&setting.value));
+        }
+        if let Some(listen) = self.listen {
+            file.server.listen = listen;
+        }
+        if let Some(launch) = self.launch {
+            file.launch.rule = launch;
+        }
+        if let Some(drain) = self.drain {
+            file.server.drain_s_max = drain;
+        }
+        Ok(file)
+    }
+}

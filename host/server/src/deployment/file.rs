@@ -1,0 +1,280 @@
+//! A deployment as its TOML file has it. `config/tiny.toml` explains every key.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{DeploymentError, Launch, ModelSource, OptionValue, Whole};
+
+/// The deployment that is served when none is named: `config/tiny.toml`.
+pub const BUILT_IN: &str = include_str!("../../../../config/tiny.toml");
+
+/// A deployment file. Keys that are not known are errors.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeploymentFile {
+    /// The name that clients use.
+    pub name: String,
+    /// The models, by custom from the smallest to the largest.
+    pub models: Vec<ModelEntry>,
+    /// The routing policy.
+    #[serde(default)]
+    pub policy: PolicyEntry,
+    /// The launch rule.
+    #[serde(default)]
+    pub launch: LaunchEntry,
+    /// Bounds of the engine and of a request.
+    #[serde(default)]
+    pub limits: LimitsEntry,
+    /// The HTTP server.
+    #[serde(default)]
+    pub server: ServerEntry,
+    /// What the file is called in messages.
+    #[serde(skip)]
+    pub file: String,
+    /// The folder that relative paths of models count from.
+    #[serde(skip)]
+    pub base: PathBuf,
+}
+
+/// One model.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelEntry {
+    /// Its name in the deployment.
+    pub name: String,
+    /// Where it comes from.
+    pub source: ModelSource,
+}
+
+/// The routing policy.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyEntry {
+    /// A built-in name, a path, or `none`.
+    pub plugin: String,
+    /// The failure mode.
+    pub on_failure: OnFailure,
+    /// The policy's options.
+    pub options: BTreeMap<String, OptionValue>,
+    /// The folder that a relative path counts from; the deployment's own if `None`.
+    #[serde(skip)]
+    pub base: Option<PathBuf>,
+}
+
+impl Default for PolicyEntry {
+    fn default() -> Self {
+        let plugin = super::NO_PLUGIN.to_owned();
+        Self {
+            plugin,
+            on_failure: OnFailure::default(),
+            options: BTreeMap::new(),
+            base: None,
+        }
+    }
+}
+
+/// What happens to a request whose policy fails.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "\"fail\", \"stay\" or { fallback = \"MODEL\" }")]
+pub enum OnFailure {
+    /// A mode without a parameter.
+    Mode(OnFailureMode),
+    /// It moves to a model.
+    Fallback(Fallback),
+}
+
+/// A failure mode without a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnFailureMode {
+    /// The request ends with an error.
+    Fail,
+    /// The model at hand goes on.
+    Stay,
+}
+
+/// The model that takes requests over whose policy fails.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fallback {
+    /// Its name.
+    pub fallback: String,
+}
+
+impl Default for OnFailure {
+    fn default() -> Self {
+        Self::Mode(OnFailureMode::Fail)
+    }
+}
+
+impl std::fmt::Display for OnFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Mode(OnFailureMode::Fail) => f.write_str("fail"),
+            Self::Mode(OnFailureMode::Stay) => f.write_str("stay"),
+            Self::Fallback(Fallback { fallback }) => write!(f, "fallback to {fallback}"),
+        }
+    }
+}
+
+/// When idle models launch.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LaunchEntry {
+    /// The rule.
+    pub rule: Launch,
+}
+
+/// Bounds of the engine and of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsEntry {
+    /// Requests that run at once.
+    pub requests_running_max: Whole<1, 65_536>,
+    /// Requests that wait to start.
+    pub requests_waiting_max: Whole<0, 1_048_576>,
+    /// Tokens in the KV pool of each model.
+    pub kv_tokens: Whole<16, 1_073_741_824>,
+    /// Requests in one step.
+    pub rows_max: Whole<1, 65_536>,
+    /// Tokens that long stretches may add to a step.
+    pub long_tokens_max: Whole<1, 1_048_576>,
+    /// Longest wait for company at a model, milliseconds.
+    pub wait_ms_max: Whole<0, 600_000>,
+    /// Largest body of a request, bytes.
+    pub body_bytes_max: Whole<1_024, 1_073_741_824>,
+    /// Prompts in one request.
+    pub prompts_max: Whole<1, 4_096>,
+}
+
+impl Default for LimitsEntry {
+    fn default() -> Self {
+        Self {
+            requests_running_max: Whole::new(64),
+            requests_waiting_max: Whole::new(256),
+            kv_tokens: Whole::new(16_384),
+            rows_max: Whole::new(64),
+            long_tokens_max: Whole::new(256),
+            wait_ms_max: Whole::new(200),
+            body_bytes_max: Whole::new(1 << 20),
+            prompts_max: Whole::new(32),
+        }
+    }
+}
+
+/// The HTTP server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerEntry {
+    /// Address and port, `HOST:PORT`.
+    pub listen: String,
+    /// How long running requests may take to finish at the end, seconds.
+    pub drain_s_max: Whole<0, 86_400>,
+    /// How long a request's headers may take, seconds.
+    pub header_s_max: Whole<1, 3_600>,
+    /// How long a request's body may take, seconds.
+    pub body_s_max: Whole<1, 3_600>,
+    /// Connections at once.
+    pub connections_max: Whole<1, 1_048_576>,
+}
+
+impl Default for ServerEntry {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:30000".to_owned(),
+            drain_s_max: Whole::new(30),
+            header_s_max: Whole::new(30),
+            body_s_max: Whole::new(30),
+            connections_max: Whole::new(1_024),
+        }
+    }
+}
+
+impl DeploymentFile {
+    /// The deployment that is part of the binary.
+    ///
+    /// # Errors
+    /// None, unless `config/tiny.toml` was broken when the binary was built; a test reads it.
+    pub fn built_in() -> Result<Self, DeploymentError> {
+        Self::parse(BUILT_IN, "config/tiny.toml (built in)", Path::new(""))
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`DeploymentError`] with file, line and column.
+    pub fn read(path: &Path) -> Result<Self, DeploymentError> {
+        let text = std::fs::read_to_string(path).map_err(|source| DeploymentError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(
+            &text,
+            &path.display().to_string(),
+            path.parent().unwrap_or(Path::new("")),
+        )
+    }
+
+    /// Reads a text. `file` names it in messages, `base` is the folder that relative paths count from.
+    ///
+    /// # Errors
+    /// As [`DeploymentFile::read`].
+    pub fn parse(text: &str, file: &str, base: &Path) -> Result<Self, DeploymentError> {
+        let mut parsed: Self = toml::from_str(text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            let (line, column) = position(text, offset);
+            DeploymentError::Toml {
+                file: file.to_owned(),
+                line,
+                column,
+                what: error.message().trim().to_owned(),
+            }
+        })?;
+        file.clone_into(&mut parsed.file);
+        base.clone_into(&mut parsed.base);
+        parsed.check()?;
+        Ok(parsed)
+    }
+
+    /// What no single key shows: names that are used twice or lead nowhere.
+    fn check(&self) -> Result<(), DeploymentError> {
+        let refuse = |what: String| {
+            Err(DeploymentError::Contradiction {
+                file: self.file.clone(),
+                what,
+            })
+        };
+        check_name("name", &self.name).or_else(refuse)?;
+        for (index, model) in self.models.iter().enumerate() {
+            check_name("a model's name", &model.name).or_else(refuse)?;
+            if self.models[..index].iter().any(|earlier| earlier.name == model.name) {
+                return refuse(format!(
+                    "two models are named \"{}\"; names of models must differ",
+                    model.name
+                ));
+            }
+        }
+        self.failure_mode().map(drop)
+    }
+}
+
+/// Names become parts of what clients write in `model`, so `@` and `/` are taken.
+fn check_name(what: &str, name: &str) -> Result<(), String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if !name.is_empty() && name.len() <= 64 && name.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(format!(
+        "{what} is {name:?}; it must be 1 to 64 ASCII letters, digits, `.`, `_` or `-`"
+    ))
+}
+
+/// Line and column, from 1, of a byte.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..text.floor_char_boundary(offset)];
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|&character| character != '\n').count() + 1;
+    (line, column)
+}

@@ -1,0 +1,113 @@
+//! Launch rules as text: `eager`, `threshold:1,4`, `lookahead`, `step-sync`, `model-sync`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use tokenrouter_engine::LaunchRule;
+
+/// A launch rule that can be read and written.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Launch(pub LaunchRule);
+
+/// A text that is no launch rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LaunchError {
+    /// No rule of that name.
+    #[error("\"{0}\" is not a launch rule; they are eager, threshold:B0,B1,..., lookahead, step-sync and model-sync")]
+    Unknown(String),
+    /// A threshold that is no number of requests.
+    #[error("\"{0}\" is not a threshold; write one whole number of at least 1 for each model, as in threshold:1,4")]
+    Threshold(String),
+}
+
+impl FromStr for Launch {
+    type Err = LaunchError;
+
+    fn from_str(text: &str) -> Result<Self, LaunchError> {
+        Ok(Self(match text.split_once(':') {
+            None if text == "eager" => LaunchRule::Eager,
+            None if text == "lookahead" => LaunchRule::Lookahead,
+            None if text == "step-sync" => LaunchRule::StepSync,
+            None if text == "model-sync" => LaunchRule::ModelSync,
+            None if text == "threshold" => return Err(LaunchError::Threshold(String::new())),
+            Some(("threshold", list)) => {
+                LaunchRule::Threshold(list.split(',').map(threshold).collect::<Result<_, _>>()?)
+            }
+            _ => return Err(LaunchError::Unknown(text.to_owned())),
+        }))
+    }
+}
+
+fn threshold(text: &str) -> Result<u32, LaunchError> {
+    match text.trim().parse() {
+        Ok(requests) if requests >= 1 => Ok(requests),
+        _ => Err(LaunchError::Threshold(text.trim().to_owned())),
+    }
+}
+
+impl TryFrom<String> for Launch {
+    type Error = LaunchError;
+
+    fn try_from(text: String) -> Result<Self, LaunchError> {
+        text.parse()
+    }
+}
+
+impl Default for Launch {
+    fn default() -> Self {
+        Self(LaunchRule::Eager)
+    }
+}
+
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            LaunchRule::Eager => f.write_str("eager"),
+            LaunchRule::Threshold(thresholds) => {
+                let list: Vec<String> = thresholds.iter().map(u32::to_string).collect();
+                write!(f, "threshold:{}", list.join(","))
+            }
+            LaunchRule::Lookahead => f.write_str("lookahead"),
+            LaunchRule::StepSync => f.write_str("step-sync"),
+            LaunchRule::ModelSync => f.write_str("model-sync"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_read_back_as_they_are_written() {
+        for text in [
+            "eager",
+            "threshold:1,4",
+            "threshold:8",
+            "lookahead",
+            "step-sync",
+            "model-sync",
+        ] {
+            assert_eq!(text.parse::<Launch>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused_with_what_would_be_right() {
+        for (text, part) in [
+            ("fast", "\"fast\" is not a launch rule; they are eager,"),
+            ("eager:1", "\"eager:1\" is not a launch rule"),
+            (
+                "threshold:1,0",
+                "\"0\" is not a threshold; write one whole number of at least 1",
+            ),
+            ("threshold:1,", "\"\" is not a threshold"),
+            ("threshold", "\"\" is not a threshold"),
+        ] {
+            let error = text.parse::<Launch>().unwrap_err().to_string();
+            assert!(error.starts_with(part), "{text}: {error}");
+        }
+    }
+}

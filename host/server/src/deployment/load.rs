@@ -1,0 +1,211 @@
+//! From a deployment file to the parts of an engine.
+
+use std::path::Path;
+
+use tokenrouter_core::ModelIndex;
+use tokenrouter_core::scheduler::StepLimits;
+use tokenrouter_engine::{EngineLimits, EngineModel, EngineParts, FailureMode};
+use tokenrouter_model::runner::{ModelInfo, Runner as _};
+use tokenrouter_policy::{Deployment, Generation, ModelFacts, PolicyHost, PolicyLimits, Setting};
+
+use super::models::Models;
+use super::{DeploymentError, DeploymentFile, Fallback, LimitsEntry, OnFailure, OnFailureMode, OptionValue, Plugin};
+
+/// A deployment that is ready to start.
+pub struct Loaded {
+    /// For `Engine::start`.
+    pub parts: EngineParts,
+    /// What is to be known of the models.
+    pub models: Vec<LoadedModel>,
+    /// What is to be known of the policies, the default first.
+    pub policies: Vec<LoadedPolicy>,
+}
+
+/// A model that was loaded.
+#[derive(Clone, Debug)]
+pub struct LoadedModel {
+    /// Its name.
+    pub name: String,
+    /// Where it came from, as the deployment file writes it.
+    pub source: String,
+    /// Its sizes.
+    pub info: ModelInfo,
+}
+
+/// A policy that was loaded.
+#[derive(Clone, Debug)]
+pub struct LoadedPolicy {
+    /// The name it gives itself, as in `deployment@name`.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// One sentence.
+    pub summary: String,
+    /// SHA-256 of the component, in hexadecimal.
+    pub digest: String,
+    /// The version of the contract it was built for.
+    pub contract: &'static str,
+    /// Its options with the values in force and whether a request may set them.
+    pub options: Vec<LoadedOption>,
+}
+
+/// An option in force.
+#[derive(Clone, Debug)]
+pub struct LoadedOption {
+    /// Its name.
+    pub name: String,
+    /// The value given, or the default.
+    pub value: OptionValue,
+    /// Whether it was given.
+    pub given: bool,
+    /// Whether a request may set it for itself.
+    pub per_request: bool,
+}
+
+impl DeploymentFile {
+    /// Loads models and policy. Takes as long as the models' weights do.
+    ///
+    /// # Errors
+    /// [`DeploymentError`]: something is missing, damaged, or does not fit the rest.
+    pub fn load(&self) -> Result<Loaded, DeploymentError> {
+        let on_fault = self.failure_mode()?;
+        let models = Models::load(self)?;
+        let loaded: Vec<_> = self
+            .models
+            .iter()
+            .zip(&models.runners)
+            .map(|(entry, runner)| LoadedModel {
+                name: entry.name.clone(),
+                source: entry.source.to_string(),
+                info: runner.info().clone(),
+            })
+            .collect();
+        let generation = self.policy(&loaded)?;
+        let engine_models = loaded.iter().zip(models.runners);
+        let parts = EngineParts {
+            models: engine_models
+                .map(|(model, runner)| EngineModel {
+                    name: model.name.clone(),
+                    runner: Box::new(runner),
+                })
+                .collect(),
+            tokenizer: models.tokenizer,
+            policies: generation
+                .iter()
+                .map(|it| (it.description().name.clone(), it.clone()))
+                .collect(),
+            on_fault,
+            rule: self.launch.rule.0.clone(),
+            limits: self.limits.engine(),
+        };
+        Ok(Loaded {
+            parts,
+            models: loaded,
+            policies: generation.iter().map(LoadedPolicy::of).collect(),
+        })
+    }
+
+    /// What the engine does with a request whose policy fails.
+    pub(super) fn failure_mode(&self) -> Result<FailureMode, DeploymentError> {
+        match &self.policy.on_failure {
+            OnFailure::Mode(OnFailureMode::Fail) => Ok(FailureMode::Fail),
+            OnFailure::Mode(OnFailureMode::Stay) => Ok(FailureMode::Stay),
+            OnFailure::Fallback(Fallback { fallback }) => {
+                let names: Vec<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
+                let index = names.iter().position(|name| name == fallback);
+                let index = index.ok_or_else(|| DeploymentError::Contradiction {
+                    file: self.file.clone(),
+                    what: format!(
+                        "policy.on_failure falls back to model \"{fallback}\"; the models are {}",
+                        names.join(", ")
+                    ),
+                })?;
+                Ok(FailureMode::Fallback(ModelIndex(index as u32)))
+            }
+        }
+    }
+
+    /// The policy, configured for these models; `None` without one.
+    fn policy(&self, models: &[LoadedModel]) -> Result<Option<Generation>, DeploymentError> {
+        let entry = &self.policy;
+        let base: &Path = entry.base.as_deref().unwrap_or(&self.base);
+        let Plugin::Component { given, bytes } = Plugin::find(&entry.plugin, base)? else {
+            if entry.options.is_empty() {
+                return Ok(None);
+            }
+            let names: Vec<&str> = entry.options.keys().map(String::as_str).collect();
+            return Err(DeploymentError::OptionsWithoutPolicy {
+                names: names.join(", "),
+            });
+        };
+        let deployment = Deployment {
+            name: self.name.clone(),
+            models: models
+                .iter()
+                .map(|model| ModelFacts {
+                    name: model.name.clone(),
+                    parameters: model.info.parameters,
+                    vocabulary: model.info.vocabulary,
+                })
+                .collect(),
+            heads: Vec::new(),
+        };
+        let settings: Vec<_> = entry
+            .options
+            .iter()
+            .map(|(name, value)| Setting {
+                name: name.clone(),
+                value: value.clone().into(),
+            })
+            .collect();
+        // Code and instances outlive their host.
+        let host = PolicyHost::new(PolicyLimits::default()).map_err(DeploymentError::PolicyHost)?;
+        let generation = host
+            .load(&bytes)
+            .and_then(|code| code.configure(&deployment, &settings));
+        generation.map(Some).map_err(|source| DeploymentError::Policy {
+            plugin: given,
+            source: Box::new(source),
+        })
+    }
+}
+
+impl LimitsEntry {
+    /// The engine's share of the bounds.
+    pub fn engine(&self) -> EngineLimits {
+        EngineLimits {
+            requests_running_max: self.requests_running_max.size(),
+            requests_waiting_max: self.requests_waiting_max.size(),
+            kv_tokens: self.kv_tokens.size(),
+            step: StepLimits {
+                rows_max: self.rows_max.size(),
+                long_tokens_max: self.long_tokens_max.size(),
+                wait_us_max: u64::from(self.wait_ms_max.get()) * 1_000,
+                ..StepLimits::default()
+            },
+        }
+    }
+}
+
+impl LoadedPolicy {
+    fn of(generation: &Generation) -> Self {
+        let description = generation.description();
+        let option = |info: &tokenrouter_policy::OptionInfo| {
+            let given = generation.config().iter().find(|setting| setting.name == info.name);
+            LoadedOption {
+                name: info.name.clone(),
+                value: given.map_or(&info.default, |setting| &setting.value).into(),
+                given: given.is_some(),
+                per_request: info.per_request,
+            }
+        };
+        Self {
+            name: description.name.clone(),
+            version: description.version.clone(),
+            summary: description.summary.clone(),
+            digest: generation.digest().to_string(),
+            contract: generation.code().contract_version(),
+            options: description.options.iter().map(option).collect(),
+        }
+    }
+}

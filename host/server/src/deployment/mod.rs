@@ -1,0 +1,27 @@
+//! Deployments: which models, policy, launch rule and bounds a host serves. [`DeploymentFile`] is a deployment as it is
+//! written, [`DeploymentFile::load`] makes an engine's parts of it.
+
+mod error;
+mod file;
+mod launch;
+mod load;
+mod models;
+mod plugin;
+mod source;
+mod value;
+mod whole;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::DeploymentError;
+pub use file::{
+    BUILT_IN, DeploymentFile, Fallback, LaunchEntry, LimitsEntry, ModelEntry, OnFailure, OnFailureMode, PolicyEntry,
+    ServerEntry,
+};
+pub use launch::Launch;
+pub use load::{Loaded, LoadedModel, LoadedOption, LoadedPolicy};
+pub use plugin::{EMBEDDED_POLICIES, NO_PLUGIN, Plugin};
+pub use source::ModelSource;
+pub use value::{OptionValue, parse_setting};
+pub use whole::Whole;

@@ -1,0 +1,60 @@
+//! What all handlers share.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokenrouter_engine::{Engine, EngineError};
+
+use super::ModelNames;
+use crate::deployment::{DeploymentFile, Loaded, LoadedModel, LoadedPolicy};
+
+/// An engine that runs, and what clients may know of it.
+pub struct App {
+    /// The engine.
+    pub engine: Engine,
+    /// What `model` may name.
+    pub names: ModelNames,
+    /// The models, in the deployment's order.
+    pub models: Vec<LoadedModel>,
+    /// The policies, the default first.
+    pub policies: Vec<LoadedPolicy>,
+    /// When the engine was started, in seconds since 1970.
+    pub started_s: u64,
+    pub(super) launch: String,
+    pub(super) on_failure: String,
+    pub(super) body_bytes_max: usize,
+    pub(super) body_time_max: Duration,
+    pub(super) prompts_max: usize,
+}
+
+impl App {
+    /// Starts the engine of a deployment that was loaded from `file`.
+    ///
+    /// # Errors
+    /// As `Engine::start`.
+    pub fn start(file: &DeploymentFile, loaded: Loaded) -> Result<Self, Box<EngineError>> {
+        let names = ModelNames {
+            deployment: file.name.clone(),
+            policies: loaded.policies.iter().map(|policy| policy.name.clone()).collect(),
+            members: loaded.models.iter().map(|model| model.name.clone()).collect(),
+        };
+        Ok(Self {
+            engine: Engine::start(loaded.parts)?,
+            names,
+            models: loaded.models,
+            policies: loaded.policies,
+            started_s: now_s(),
+            launch: file.launch.rule.to_string(),
+            on_failure: file.policy.on_failure.to_string(),
+            body_bytes_max: file.limits.body_bytes_max.size(),
+            body_time_max: Duration::from_secs(file.server.body_s_max.get().into()),
+            prompts_max: file.limits.prompts_max.size(),
+        })
+    }
+}
+
+/// Seconds since 1970, as the API's `created`.
+pub(super) fn now_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}

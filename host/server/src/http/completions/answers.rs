@@ -1,0 +1,96 @@
+//! Several answers as one stream of events, and what they add up to.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use tokenrouter_engine::Finish;
+use tokenrouter_engine::stream::{AnswerStream, Ended, Event};
+
+/// The streams of one request. Dropping it cancels those that run.
+pub(super) struct Answers {
+    streams: Vec<Option<AnswerStream>>,
+    /// Whom to ask first, so that a fast answer does not keep the others from being read.
+    turn: usize,
+}
+
+impl Answers {
+    pub(super) fn new(streams: Vec<AnswerStream>) -> Self {
+        Self {
+            streams: streams.into_iter().map(Some).collect(),
+            turn: 0,
+        }
+    }
+
+    /// How many there are, ended ones included.
+    pub(super) fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether all have ended.
+    pub(super) fn all_ended(&self) -> bool {
+        self.streams.iter().all(Option::is_none)
+    }
+
+    /// The next event of any of them, with its index; `None` when all have ended.
+    pub(super) async fn next(&mut self) -> Option<(usize, Event)> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Event)>> {
+        let count = self.streams.len();
+        let mut running = false;
+        for offset in 0..count {
+            let index = (self.turn + offset) % count;
+            let Some(stream) = &mut self.streams[index] else {
+                continue;
+            };
+            match stream.poll_next(context) {
+                Poll::Pending => running = true,
+                Poll::Ready(None) => self.streams[index] = None,
+                Poll::Ready(Some(event)) => {
+                    if matches!(event, Event::End(_)) {
+                        self.streams[index] = None;
+                    }
+                    self.turn = (index + 1) % count;
+                    return Poll::Ready(Some((index, event)));
+                }
+            }
+        }
+        if running { Poll::Pending } else { Poll::Ready(None) }
+    }
+}
+
+/// What the answers of one request have cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) prompt_tokens: u64,
+    pub(super) completion_tokens: u64,
+    /// By model, in the deployment's order.
+    pub(super) tokens_by_model: Vec<u64>,
+    pub(super) handoffs: u64,
+}
+
+impl Tally {
+    /// Adds an answer that has ended.
+    pub(super) fn add(&mut self, ended: &Ended) {
+        self.prompt_tokens += u64::from(ended.prompt_tokens);
+        self.completion_tokens += u64::from(ended.answer_tokens);
+        self.handoffs += u64::from(ended.handoffs);
+        if self.tokens_by_model.len() < ended.tokens_by_model.len() {
+            self.tokens_by_model.resize(ended.tokens_by_model.len(), 0);
+        }
+        for (sum, tokens) in self.tokens_by_model.iter_mut().zip(&ended.tokens_by_model) {
+            *sum += u64::from(*tokens);
+        }
+    }
+}
+
+/// The API's word for how an answer ended, or why it failed.
+pub(super) fn finish_reason(finish: &Finish) -> Result<&'static str, String> {
+    match finish {
+        Finish::Stop => Ok("stop"),
+        Finish::Length => Ok("length"),
+        Finish::Cancelled => Err("the request was cancelled".to_owned()),
+        Finish::Failed(what) => Err(what.clone()),
+    }
+}

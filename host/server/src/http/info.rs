@@ -1,0 +1,96 @@
+//! `GET /info`: what is served, within which bounds, and what has been done so far.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Map, Value, json};
+use tokenrouter_engine::stats::ModelStats;
+
+use super::App;
+use super::completions::STOP_STRINGS_MAX;
+use crate::deployment::{LoadedModel, LoadedPolicy};
+
+/// All of it as one object.
+pub(super) async fn show(State(app): State<Arc<App>>) -> Json<Value> {
+    let limits = app.engine.limits();
+    let stats = app.engine.stats();
+    Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "deployment": app.names.deployment,
+        "started": app.started_s,
+        "ready": app.engine.is_ready(),
+        "models": app.models.iter().map(model).collect::<Vec<_>>(),
+        "policies": app.policies.iter().map(policy).collect::<Vec<_>>(),
+        "on_failure": app.on_failure,
+        "launch": app.launch,
+        "limits": {
+            "context_max": app.engine.context_max(),
+            "requests_running_max": limits.requests_running_max,
+            "requests_waiting_max": limits.requests_waiting_max,
+            "kv_tokens": limits.kv_tokens,
+            "rows_max": limits.step.rows_max,
+            "long_tokens_max": limits.step.long_tokens_max,
+            "wait_us_max": limits.step.wait_us_max,
+            "body_bytes_max": app.body_bytes_max,
+            "body_s_max": app.body_time_max.as_secs(),
+            "prompts_max": app.prompts_max,
+            "stop_strings_max": STOP_STRINGS_MAX,
+        },
+        "stats": {
+            "requests_running": stats.requests_running,
+            "requests_waiting": stats.requests_waiting,
+            "models": stats.models.iter().map(counters).collect::<Vec<_>>(),
+        },
+    }))
+}
+
+fn model(model: &LoadedModel) -> Value {
+    json!({
+        "name": model.name,
+        "source": model.source,
+        "parameters": model.info.parameters,
+        "vocabulary": model.info.vocabulary,
+        "context_max": model.info.context_max,
+        "kv_bytes_per_token": model.info.kv_bytes_per_token,
+    })
+}
+
+fn policy(policy: &LoadedPolicy) -> Value {
+    let values = policy
+        .options
+        .iter()
+        .map(|option| (option.name.clone(), option.value.to_json()));
+    let per_request = policy
+        .options
+        .iter()
+        .filter(|option| option.per_request)
+        .map(|option| option.name.as_str());
+    json!({
+        "name": policy.name,
+        "version": policy.version,
+        "summary": policy.summary,
+        "sha256": policy.digest,
+        "contract": policy.contract,
+        "options": values.collect::<Map<_, _>>(),
+        "options_per_request": per_request.collect::<Vec<_>>(),
+    })
+}
+
+fn counters(stats: &ModelStats) -> Value {
+    json!({
+        "name": stats.name,
+        "steps": stats.steps,
+        "rows": stats.rows,
+        "tokens_fed": stats.tokens_fed,
+        "tokens_written": stats.tokens_written,
+        "handoffs_out": stats.handoffs_out,
+        "step_us": stats.step_us,
+        "policy_faults": stats.policy_faults,
+        "kv_evictions": stats.kv_evictions,
+        "kv_blocks_used": stats.kv_blocks_used,
+        "seats_taken": stats.seats_taken,
+        "waiting": stats.waiting,
+        "running": stats.running,
+    })
+}

@@ -1,0 +1,12 @@
+//! The server `tokenrouter-host`, as a library: a program of one's own can read a deployment file, load it, and serve it.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`deployment`] | the deployment file, loading its models and policy |
+//! | [`http`] | the OpenAI-compatible API over an engine, and the loop that accepts connections |
+//!
+//! The command line is the binary's own.
+#![forbid(unsafe_code)]
+
+pub mod deployment;
+pub mod http;

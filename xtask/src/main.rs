@@ -1,0 +1,110 @@
+//! Builds the routing policies under `plugins/` into components, and checks that the committed ones are those of
+//! the committed sources.
+
+mod build;
+mod component;
+mod lock;
+mod plugins;
+mod sysroot;
+mod toolchain;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+use crate::lock::Lock;
+use crate::plugins::Plugins;
+
+/// Tasks of the repository that cargo has no command for.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Build the routing policies into components.
+    ///
+    /// Every member of the workspace plugins/ that has a [package.metadata.policy] table becomes
+    /// plugins/dist/NAME.wasm, and plugins/dist/lock.toml records what it was made from. A standard library for
+    /// wasm32-unknown-unknown is taken from the active toolchain or, where only a compiler with the library's sources
+    /// is found (Debian's rustc-web and rust-web-src), built once under target/.
+    Policies {
+        /// Build nothing: fail if plugins/dist is not what the sources make. Needs no WebAssembly toolchain.
+        #[arg(long, conflicts_with = "out")]
+        check: bool,
+        /// Build into this folder and leave plugins/dist as it is.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    let Task::Policies { check, out } = Cli::parse().task;
+    let done = if check {
+        check_dist()
+    } else {
+        build_into(out.as_deref())
+    };
+    match done {
+        Ok(lines) => {
+            say(&lines);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build_into(out: Option<&Path>) -> Result<String> {
+    let plugins = Plugins::load(root())?;
+    let toolchain = toolchain::find(&plugins.root)?;
+    say(&format!(
+        "building {} policies with {toolchain}",
+        plugins.policies.len()
+    ));
+    let modules = build::modules(&plugins, &toolchain)?;
+    let dist = plugins.dist();
+    let folder = out.unwrap_or(&dist);
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let mut lines = Vec::new();
+    for (policy, module) in plugins.policies.iter().zip(&modules) {
+        let component = component::from_module(module).with_context(|| format!("policy {}", policy.name))?;
+        let path = folder.join(format!("{}.wasm", policy.name));
+        std::fs::write(&path, &component).with_context(|| format!("cannot write {}", path.display()))?;
+        lines.push(format!("{}: {} bytes", path.display(), component.len()));
+    }
+    if out.is_none() {
+        Lock::of(&plugins)?.write(&plugins)?;
+    }
+    Ok(lines.join("\n"))
+}
+
+fn check_dist() -> Result<String> {
+    let plugins = Plugins::load(root())?;
+    lock::check(&plugins)?;
+    Ok(format!(
+        "plugins/dist is up to date: {} policies",
+        plugins.policies.len()
+    ))
+}
+
+/// The repository: xtask is run by cargo from its source tree.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the repository")
+        .to_path_buf()
+}
+
+/// Progress and results go to standard error, like cargo's own.
+#[expect(clippy::print_stderr, reason = "a command-line tool speaks on standard error")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}

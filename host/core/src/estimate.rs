@@ -36,6 +36,39 @@ impl StepLatency {
     }
 }
 
+/// Weight of a request's last step in its running mean of leaving a model: a dozen steps tell an easy stretch from a hard
+/// one.
+const LEAVING_WEIGHT: f32 = 0.1;
+/// Weight of one request's step in the spread of those means.
+const SPREAD_WEIGHT: f32 = 0.002;
+
+/// How likely single requests are to leave a model after a step. Requests differ, and are hard for stretches, so each
+/// has a running mean of its own; but a mean of a dozen steps is mostly noise if in truth all are alike. So it counts as much
+/// as the spread of the means exceeds what chance alone would give (shrinkage as of James and Stein).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leaving {
+    spread: f32,
+}
+
+impl Leaving {
+    /// A request, with `mean` until now, did or did not leave; `usual` is the probability over all requests. Returns its
+    /// new mean.
+    pub fn record(&mut self, mean: Option<f32>, left: bool, usual: f32) -> f32 {
+        let before = mean.unwrap_or(usual);
+        let mean = before + LEAVING_WEIGHT * (f32::from(u8::from(left)) - before);
+        self.spread += SPREAD_WEIGHT * ((mean - usual).powi(2) - self.spread);
+        mean
+    }
+
+    /// The probability that a request with this mean leaves after its next step.
+    pub fn probability(&self, mean: Option<f32>, usual: f32) -> f32 {
+        // Variance of an exponential mean of independent trials.
+        let chance = LEAVING_WEIGHT / (2.0 - LEAVING_WEIGHT) * usual * (1.0 - usual);
+        let trust = if self.spread > chance { 1.0 - chance / self.spread } else { 0.0 };
+        mean.map_or(usual, |mean| usual + trust * (mean - usual))
+    }
+}
+
 fn bucket(rows: usize) -> usize {
     (usize::BITS - rows.saturating_sub(1).leading_zeros()).min(BUCKETS as u32 - 1) as usize
 }
@@ -66,7 +99,17 @@ impl RoutingCounts {
 
     /// The probability that a request goes on at `to`.
     pub fn probability(&self, to: ModelIndex) -> f32 {
-        (self.counts[to.index()] / self.counts[..self.models].iter().sum::<f64>()) as f32
+        (self.counts[to.index()] / self.total()) as f32
+    }
+
+    /// The probability that a request which leaves `at` goes to `to`; 0 for `to == at`.
+    pub fn probability_leaving(&self, at: ModelIndex, to: ModelIndex) -> f32 {
+        let leaving = self.total() - self.counts[at.index()];
+        if to == at || leaving <= 0.0 { 0.0 } else { (self.counts[to.index()] / leaving) as f32 }
+    }
+
+    fn total(&self) -> f64 {
+        self.counts[..self.models].iter().sum()
     }
 }
 
@@ -83,6 +126,23 @@ mod tests {
         latency.record(1, 100);
         latency.record(8, 400);
         assert_eq!((latency.expected_us(1), latency.expected_us(2), latency.expected_us(64)), (100, 100, 400));
+    }
+
+    /// Alike requests are told apart by nothing; unlike ones by their own history.
+    #[test]
+    fn single_requests_count_only_as_far_as_they_differ() {
+        use crate::draw::{Purpose, uniform_f32};
+        for (p, spread) in [([0.35, 0.35], 0.05), ([0.05, 0.65], 0.5)] {
+            let (mut leaving, mut means) = (Leaving::default(), [None; 2]);
+            for step in 0..5_000 {
+                for (request, mean) in means.iter_mut().enumerate() {
+                    let draw = uniform_f32(request as u64, step, Purpose::Admission);
+                    *mean = Some(leaving.record(*mean, draw < p[request], 0.35));
+                }
+            }
+            let [low, high] = means.map(|mean| leaving.probability(mean, 0.35));
+            assert!(if p[0] == p[1] { (high - low).abs() < spread } else { high - low > spread * 0.6 }, "{low} {high}");
+        }
     }
 
     #[test]

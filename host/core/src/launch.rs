@@ -46,8 +46,9 @@ pub struct ModelView {
     pub ends_us: u64,
     /// How long its next step would take with what waits now.
     pub step_us: u64,
-    /// Probability that a request which finishes a step there comes to the model that decides.
-    pub to_here: f32,
+    /// Requests expected to come from it to the model that decides when its running step ends, or, when it is idle, when
+    /// a step with what waits there would.
+    pub newcomers: f32,
 }
 
 /// What a model sees when it decides. `models` has an entry for each model of the deployment.
@@ -133,14 +134,9 @@ fn lookahead(model: ModelIndex, queue: Queue, view: View<'_>) -> bool {
 
 /// When a peer can bring requests next, and how many are expected then.
 fn next_arrivals(peer: &ModelView, now_us: u64) -> Option<(u64, f64)> {
-    let (rows, residual_us) = if peer.running > 0 {
-        (peer.running, peer.ends_us.saturating_sub(now_us))
-    } else {
-        // Idle with something waiting: about to launch.
-        (peer.waiting, peer.step_us)
-    };
-    let newcomers = f64::from(rows) * f64::from(peer.to_here);
-    (newcomers > 0.0).then_some((residual_us, newcomers))
+    // Idle with something waiting: about to launch.
+    let residual_us = if peer.running > 0 { peer.ends_us.saturating_sub(now_us) } else { peer.step_us };
+    (peer.running + peer.waiting > 0 && peer.newcomers > 0.0).then_some((residual_us, f64::from(peer.newcomers)))
 }
 
 /// Whose turn it is next under a synchronous rule, `after` a step of that model: itself while something waits there
@@ -202,9 +198,9 @@ mod tests {
     /// waiting costs 2 ms, launching 2.1 × 26.9 ms. With 5 ms left, p = 0.05 and k = 2: 10 against 6.9.
     #[test]
     fn lookahead_compares_the_two_costs() {
-        let peer = |left_us: u64, to_here: f32| {
+        let peer = |left_us: u64, p: f32| {
             [
-                ModelView { running: 6, ends_us: 1_000 + left_us, to_here, ..Default::default() },
+                ModelView { running: 6, ends_us: 1_000 + left_us, newcomers: 6.0 * p, ..Default::default() },
                 ModelView { step_us: 27_900, ..Default::default() },
             ]
         };

@@ -54,6 +54,7 @@ pub struct Request<A> {
     tokens_by_model: [u32; MODELS_MAX],
     handoffs: u32,
     discards_running: u32,
+    leaving: [Option<f32>; MODELS_MAX],
     seats: [Option<SeatIndex>; MODELS_MAX],
 }
 
@@ -80,6 +81,7 @@ impl<A: Answer> Request<A> {
             tokens_by_model: [0; MODELS_MAX],
             handoffs: 0,
             discards_running: 0,
+            leaving: [None; MODELS_MAX],
             seats: [None; MODELS_MAX],
         }
     }
@@ -130,6 +132,15 @@ impl<A: Answer> Request<A> {
             return Some(Finish::Length);
         }
         ended
+    }
+
+    /// Running mean of whether it left `model` after its steps there; see [`crate::estimate::Leaving`].
+    pub(crate) fn leaving(&self, model: ModelIndex) -> Option<f32> {
+        self.leaving[model.index()]
+    }
+
+    pub(crate) fn set_leaving(&mut self, model: ModelIndex, mean: f32) {
+        self.leaving[model.index()] = Some(mean);
     }
 
     pub(crate) fn note_handoff(&mut self, discarded: bool) {

@@ -6,10 +6,11 @@
 
 use std::collections::VecDeque;
 
+use crate::estimate::{Leaving, RoutingCounts, StepLatency};
 use crate::ids::{ModelIndex, TokenId};
 use crate::kv::KvPool;
-use crate::limits::DISCARDS_RUNNING_MAX;
 use crate::launch::{self, Decision, LaunchRule, Queue, View};
+use crate::limits::DISCARDS_RUNNING_MAX;
 use crate::policy::PolicyState;
 use crate::request::{Answer, Finish, Request, SeatIndex};
 use crate::step::{StepBatch, StepRow};
@@ -105,12 +106,29 @@ pub struct Scheduler<A> {
     running: Vec<Running<A>>,
     held: Vec<Waiting<A>>,
     committed: u64,
+    launched_us: u64,
+    latency: StepLatency,
+    counts: RoutingCounts,
+    leaving: Leaving,
 }
 
 impl<A: Answer> Scheduler<A> {
-    /// A scheduler with an empty queue.
-    pub fn new(model: ModelIndex, rule: LaunchRule, limits: StepLimits, kv: KvPool) -> Self {
-        Self { model, rule, limits, kv, queue: VecDeque::new(), running: Vec::new(), held: Vec::new(), committed: 0 }
+    /// A scheduler with an empty queue, for one of `models` models.
+    pub fn new(model: ModelIndex, models: usize, rule: LaunchRule, limits: StepLimits, kv: KvPool) -> Self {
+        Self {
+            model,
+            rule,
+            limits,
+            kv,
+            queue: VecDeque::new(),
+            running: Vec::new(),
+            held: Vec::new(),
+            committed: 0,
+            launched_us: 0,
+            latency: StepLatency::default(),
+            counts: RoutingCounts::new(models),
+            leaving: Leaving::default(),
+        }
     }
 
     /// The model it schedules.
@@ -141,6 +159,29 @@ impl<A: Answer> Scheduler<A> {
     /// Changes the launch rule; takes effect at the next decision.
     pub fn set_rule(&mut self, rule: LaunchRule) {
         self.rule = rule;
+    }
+
+    /// The measured latencies of its steps.
+    pub fn latency(&self) -> &StepLatency {
+        &self.latency
+    }
+
+    /// Where requests went after its steps.
+    pub fn routing_counts(&self) -> &RoutingCounts {
+        &self.counts
+    }
+
+    /// How many requests are expected to go from here to `to` when the running step ends, or, when none runs, when a step
+    /// with all that waits would.
+    pub fn newcomers(&self, to: ModelIndex) -> f32 {
+        let usual = 1.0 - self.counts.probability(self.model);
+        let leaving = |request: &Request<A>| self.leaving.probability(request.leaving(self.model), usual);
+        let leave: f32 = if self.running.is_empty() {
+            self.queue.iter().map(|waiting| leaving(&waiting.request)).sum()
+        } else {
+            self.candidates().map(leaving).sum()
+        };
+        leave * self.counts.probability_leaving(self.model, to)
     }
 
     /// A request comes in: new, or handed over by another model. Its KV from an earlier visit is still here, so
@@ -183,6 +224,7 @@ impl<A: Answer> Scheduler<A> {
             return decision;
         }
         self.fill(batch);
+        self.launched_us = view.now_us;
         if batch.rows.is_empty() {
             // Older requests that are away hold all the KV: they will come back or end.
             return Decision::Wait { until_us: u64::MAX };
@@ -265,6 +307,8 @@ impl<A: Answer> Scheduler<A> {
         verdicts: &mut Vec<Verdict>,
         actions: &mut Vec<Action<A>>,
     ) {
+        self.latency.record(self.running.len(), now_us.saturating_sub(self.launched_us));
+        self.counts.fade();
         let mut settled = candidates.iter().copied().zip(verdicts.drain(..));
         let mut running = std::mem::take(&mut self.running);
         for row in running.drain(..) {
@@ -304,6 +348,10 @@ impl<A: Answer> Scheduler<A> {
             Verdict::Fail(reason) => return self.end(row.request, Finish::Failed(reason), actions),
         };
         let request = &mut row.request;
+        let usual = 1.0 - self.counts.probability(self.model);
+        let mean = self.leaving.record(request.leaving(self.model), to != self.model, usual);
+        request.set_leaving(self.model, mean);
+        self.counts.record(to);
         request.state = state;
         // A policy that only ever discards would go round for ever.
         let keep = keep || to == self.model || request.discards_running() >= DISCARDS_RUNNING_MAX;

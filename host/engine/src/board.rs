@@ -16,8 +16,8 @@ struct Lines {
     running: AtomicU32,
     ends_us: AtomicU64,
     step_us: AtomicU64,
-    /// Probability, as bits of an f32, that a request goes on at each model after a step here.
-    to: [AtomicU32; MODELS_MAX],
+    /// Requests, as bits of an f32, that are expected to go to each model after the running or the next step.
+    newcomers: [AtomicU32; MODELS_MAX],
 }
 
 /// The board of a deployment.
@@ -89,9 +89,9 @@ impl Board {
         self.models[model.index()].step_us.store(step_us, Ordering::SeqCst);
     }
 
-    /// The probability that a request goes from `model` to `to` after a step.
-    pub(crate) fn set_probability(&self, model: ModelIndex, to: ModelIndex, probability: f32) {
-        self.models[model.index()].to[to.index()].store(probability.to_bits(), Ordering::SeqCst);
+    /// How many requests are expected to go from `model` to `to` after its running or its next step.
+    pub(crate) fn set_newcomers(&self, model: ModelIndex, to: ModelIndex, requests: f32) {
+        self.models[model.index()].newcomers[to.index()].store(requests.to_bits(), Ordering::SeqCst);
     }
 
     /// All models as `reader` sees them.
@@ -102,7 +102,7 @@ impl Board {
             running: lines.running.load(Ordering::SeqCst),
             ends_us: lines.ends_us.load(Ordering::SeqCst),
             step_us: lines.step_us.load(Ordering::SeqCst),
-            to_here: f32::from_bits(lines.to[reader.index()].load(Ordering::SeqCst)),
+            newcomers: f32::from_bits(lines.newcomers[reader.index()].load(Ordering::SeqCst)),
         }));
     }
 

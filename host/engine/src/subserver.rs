@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tokenrouter_core::ModelIndex;
-use tokenrouter_core::estimate::{RoutingCounts, StepLatency};
 use tokenrouter_core::kv::KvPool;
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View};
 use tokenrouter_core::policy::{FailureMode, Parcel, PolicyFault};
@@ -49,8 +48,6 @@ pub(crate) struct Subserver {
     generations: Generations,
     on_fault: FailureMode,
     counters: Arc<ModelCounters>,
-    latency: StepLatency,
-    counts: RoutingCounts,
     routing: Routing,
     views: Vec<ModelView>,
     batch: StepBatch,
@@ -67,15 +64,13 @@ impl Subserver {
         Self {
             model: parts.model,
             runner: parts.runner,
-            scheduler: Scheduler::new(parts.model, parts.rule.clone(), parts.limits, kv),
+            scheduler: Scheduler::new(parts.model, models, parts.rule.clone(), parts.limits, kv),
             rule: parts.rule,
             inbox: parts.inbox,
             generations: Generations::new(parts.model, parts.registry, parts.tokenizer, parts.counters.clone()),
             shared: parts.shared,
             on_fault: parts.on_fault,
             counters: parts.counters,
-            latency: StepLatency::default(),
-            counts: RoutingCounts::new(models),
             routing: Routing::default(),
             views: Vec::new(),
             batch: StepBatch::default(),
@@ -180,7 +175,7 @@ impl Subserver {
         let shared = self.shared.clone();
         let board = &shared.board;
         let _gate = self.rule.is_synchronous().then(|| board.gate());
-        board.set_step_us(self.model, self.latency.expected_us(self.scheduler.waiting().max(1)));
+        board.set_step_us(self.model, self.scheduler.latency().expected_us(self.scheduler.waiting().max(1)));
         board.snapshot(self.model, &mut self.views);
         if self.rule.is_synchronous() && self.views[board.turn().index()].waiting == 0 {
             self.pass_turn(&self.rule);
@@ -189,7 +184,8 @@ impl Subserver {
         let decision = self.scheduler.launch(view, &mut self.batch);
         if decision == Decision::Launch {
             let rows = self.batch.rows.len();
-            board.started(self.model, rows as u32, board.now_us() + self.latency.expected_us(rows));
+            self.publish_newcomers();
+            board.started(self.model, rows as u32, board.now_us() + self.scheduler.latency().expected_us(rows));
             board.sub_waiting(self.model, rows as u32);
             if self.rule == LaunchRule::Lookahead {
                 // When this step ends is what the others' decisions hang on.
@@ -239,6 +235,7 @@ impl Subserver {
         self.count(step_us);
         let kept = self.scheduler.waiting() - kept_before;
         self.shared.board.add_waiting(self.model, kept as u32);
+        self.publish_newcomers();
         self.act();
         self.finish_step();
     }
@@ -253,21 +250,12 @@ impl Subserver {
         };
         let requests = self.scheduler.candidates();
         self.routing.decide(self.model, requests, result, &mut self.generations, self.on_fault, &mut self.verdicts);
-        self.counts.fade();
-        for verdict in &self.verdicts {
-            match verdict {
-                Verdict::Stay { .. } => self.counts.record(self.model),
-                Verdict::HandOff { to, .. } => self.counts.record(*to),
-                Verdict::Fail(_) => {}
-            }
-        }
         let now_us = self.shared.board.now_us();
         self.scheduler.settle(now_us, &self.output.candidates, &mut self.verdicts, &mut self.actions);
     }
 
     fn count(&mut self, step_us: u64) {
         let rows = self.batch.rows.len();
-        self.latency.record(rows, step_us);
         let counters = &*self.counters;
         ModelCounters::add(&counters.steps, 1);
         ModelCounters::add(&counters.rows, rows as u64);
@@ -275,8 +263,12 @@ impl Subserver {
         ModelCounters::add(&counters.tokens_written, self.scheduler.take_committed());
         ModelCounters::add(&counters.step_us, step_us);
         ModelCounters::set(&counters.kv_evictions, self.scheduler.kv().evictions());
+    }
+
+    /// Tells the others how many requests to expect from here.
+    fn publish_newcomers(&self) {
         for to in (0..self.views.len() as u32).map(ModelIndex) {
-            self.shared.board.set_probability(self.model, to, self.counts.probability(to));
+            self.shared.board.set_newcomers(self.model, to, self.scheduler.newcomers(to));
         }
     }
 

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tokenrouter_core::admission::{AdmissionLimits, Admissions, Refused};
-use tokenrouter_core::estimate::{RoutingCounts, StepLatency};
 use tokenrouter_core::kv::{KvPool, blocks_for};
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View, next_turn};
 use tokenrouter_core::policy::{FailureMode, Parcel, Policy, PolicyFault, PolicyState};
@@ -77,8 +76,6 @@ struct Node {
     scheduler: Scheduler<SimAnswer>,
     kv: SimKv,
     latency: Latency,
-    estimate: StepLatency,
-    counts: RoutingCounts,
     batch: StepBatch,
     rows: u32,
     started_us: u64,
@@ -137,11 +134,9 @@ impl Simulation {
         let node = |(index, latency): (usize, &Latency)| {
             let model = ModelIndex(index as u32);
             Node {
-                scheduler: Scheduler::new(model, parts.rule.clone(), parts.limits, KvPool::new(blocks)),
+                scheduler: Scheduler::new(model, models, parts.rule.clone(), parts.limits, KvPool::new(blocks)),
                 kv: SimKv::new(model, blocks),
                 latency: latency.clone(),
-                estimate: StepLatency::default(),
-                counts: RoutingCounts::new(models),
                 batch: StepBatch::default(),
                 rows: 0,
                 started_us: 0,
@@ -318,7 +313,6 @@ impl Simulation {
         let at = ModelIndex(model as u32);
         let node = &mut self.nodes[model];
         node.ends_us = None;
-        node.estimate.record(node.rows as usize, self.now_us - node.started_us);
         node.busy_us += self.now_us - node.started_us;
         node.steps += 1;
         node.rows_total += u64::from(node.rows);
@@ -332,10 +326,6 @@ impl Simulation {
         };
         let requests = node.scheduler.candidates();
         self.routing.decide(at, requests, result, &mut self.policy, FailureMode::Fail, &mut self.verdicts);
-        node.counts.fade();
-        for verdict in &self.verdicts {
-            node.counts.record(if let Verdict::HandOff { to, .. } = verdict { *to } else { at });
-        }
         node.scheduler.settle(self.now_us, &node.candidates, &mut self.verdicts, &mut self.actions);
         node.tokens += node.scheduler.take_committed();
         self.act(model);
@@ -382,8 +372,8 @@ impl Simulation {
                 waiting: node.scheduler.waiting() as u32,
                 running: node.rows,
                 ends_us: node.expected_end_us,
-                step_us: node.estimate.expected_us(node.scheduler.waiting().max(1)),
-                to_here: node.counts.probability(reader),
+                step_us: node.scheduler.latency().expected_us(node.scheduler.waiting().max(1)),
+                newcomers: node.scheduler.newcomers(reader),
             })
             .collect()
     }
@@ -450,7 +440,7 @@ impl Simulation {
         let us = node.latency.step_us(node.batch.rows.len(), node.batch.tokens.len(), peer_busy);
         node.started_us = self.now_us;
         node.ends_us = Some(self.now_us + us.round().max(1.0) as u64);
-        let expected_us = node.estimate.expected_us(node.batch.rows.len());
+        let expected_us = node.scheduler.latency().expected_us(node.batch.rows.len());
         node.expected_end_us = self.now_us + if expected_us > 0 { expected_us } else { us as u64 };
     }
 }

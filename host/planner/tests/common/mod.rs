@@ -1,6 +1,6 @@
 //! What the tests of the simulator share: a random number source that prints its seed, and the sequential reference router.
+#![allow(dead_code, reason = "every test file uses its own part of it")]
 
-use tokenrouter_core::ModelIndex;
 use tokenrouter_core::draw::{Purpose, bits, uniform_f32};
 use tokenrouter_core::policy::{Decisions, LeavingRow, Parcel, Policy, PolicyState, RouteBatch};
 use tokenrouter_core::signal::Signal;
@@ -82,11 +82,6 @@ pub fn reference(routing: &SimRouting, models: usize, request: &SimRequest) -> V
 }
 
 /// Two models, one token from the large one.
-#[allow(dead_code, reason = "not every test file needs it")]
 pub fn handback(p: f64) -> SimRouting {
     SimRouting::Matrix { p: vec![vec![1.0 - p, p], vec![1.0, 0.0]], keep: vec![vec![true, false], vec![true, true]] }
 }
-
-/// The large model.
-#[allow(dead_code, reason = "not every test file needs it")]
-pub const LARGE: ModelIndex = ModelIndex(1);

@@ -36,7 +36,7 @@ impl Models {
             }
             let broken = |source| DeploymentError::Model {
                 model: entry.name.clone(),
-                source,
+                source: Box::new(source),
             };
             let config = source.config().map_err(broken)?;
             let json = source.tokenizer().map_err(broken)?;

@@ -38,7 +38,7 @@ impl App {
             members: loaded.models.iter().map(|model| model.name.clone()).collect(),
         };
         Ok(Self {
-            engine: Engine::start(loaded.parts)?,
+            engine: Engine::start(loaded.parts).map_err(Box::new)?,
             names,
             models: loaded.models,
             policies: loaded.policies,

@@ -1,0 +1,131 @@
+//! The simulator against the Markov model where that is exact, and the launch rules against each other where it is not.
+//! The settings are the paper's: p = 0.35, steps of 6.0 and 27.9 ms.
+
+mod common;
+
+use common::handback;
+use tokenrouter_core::ModelIndex;
+use tokenrouter_core::launch::LaunchRule;
+use tokenrouter_core::scheduler::StepLimits;
+use tokenrouter_planner::sim::{Latency, LatencyCurve, Report, SimRequest, SimRouting, Simulation, SimulationParts};
+use tokenrouter_planner::{Latencies, Planner, Routing, Search, System};
+
+const SMALL_MS: f64 = 6.0;
+const LARGE_MS: f64 = 27.9;
+const P: f64 = 0.35;
+
+fn paper_latencies() -> Vec<Latency> {
+    vec![Latency::Constant(SMALL_MS * 1e3), Latency::Constant(LARGE_MS * 1e3)]
+}
+
+/// A closed loop of `n` requests with long answers, measured over 60,000 tokens.
+fn run(latencies: Vec<Latency>, routing: SimRouting, rule: LaunchRule, n: usize) -> Report {
+    let parts = SimulationParts {
+        latencies,
+        routing,
+        rule,
+        // No request is ever a long stretch and none waits for its bound: the model knows neither.
+        limits: StepLimits { long_tokens_min: usize::MAX, wait_us_max: u64::MAX / 2, ..StepLimits::default() },
+        concurrency: n,
+        kv_tokens: 1 << 20,
+        kv_tokens_promised: 1 << 20,
+    };
+    let requests: Vec<_> = (0..600)
+        .map(|seed| SimRequest {
+            seed,
+            prompt: vec![1],
+            tokens_max: 1_000,
+            stop_token: None,
+            entry: ModelIndex(0),
+            arrives_us: 0,
+            leaves_us: None,
+        })
+        .collect();
+    Simulation::new(&parts, &requests).measure(3_000, 60_000)
+}
+
+fn threshold(b: usize) -> LaunchRule {
+    LaunchRule::Threshold(vec![1, b as u32])
+}
+
+/// Where the model's assumptions hold, the same scheduler code gives the chain's throughput within 1 %.
+#[test]
+fn the_simulator_agrees_with_the_markov_model() {
+    let latencies = Latencies::with_quantum(&[SMALL_MS, LARGE_MS], 0.1).unwrap();
+    let mut planner = Planner::new(System::new(latencies, Routing::one_token_handback(P).unwrap()).unwrap());
+    for (n, b) in [(1, 1), (2, 1), (2, 2), (3, 2), (4, 1), (4, 3), (4, 4), (8, 1), (8, 5), (8, 8), (12, 8)] {
+        let predicted = planner.tokens_per_s(n, &[1, b]).unwrap();
+        let simulated = run(paper_latencies(), handback(P), threshold(b), n).tokens_per_s;
+        let ratio = simulated / predicted;
+        assert!((ratio - 1.0).abs() < 0.01, "N = {n}, B1 = {b}: simulated {simulated:.1}, predicted {predicted:.1}");
+    }
+}
+
+fn best_fixed(latencies: &[Latency], routing: &SimRouting, n: usize) -> f64 {
+    (1..=n)
+        .map(|b| run(latencies.to_vec(), routing.clone(), threshold(b), n).tokens_per_s)
+        .fold(0.0, f64::max)
+}
+
+/// Look-ahead needs no tuning and still reaches 0.98 of the best threshold at every N.
+#[test]
+fn lookahead_is_close_to_the_best_fixed_threshold() {
+    for n in [2, 3, 4, 6, 8, 12, 16] {
+        let best = best_fixed(&paper_latencies(), &handback(P), n);
+        let lookahead = run(paper_latencies(), handback(P), LaunchRule::Lookahead, n).tokens_per_s;
+        println!("N = {n}: look-ahead / best threshold = {:.3}", lookahead / best);
+        assert!(lookahead >= 0.98 * best, "N = {n}: {lookahead:.1} against {best:.1}");
+    }
+}
+
+/// Bursty routing of the same mean: the threshold planned for p does not fit, look-ahead adapts.
+#[test]
+fn lookahead_beats_the_planned_threshold_on_bursty_routing() {
+    let bursty = SimRouting::Bursty { calm_p: 0.10, storm_p: 0.85, flip: 0.05 };
+    let latencies = Latencies::new(&[SMALL_MS, LARGE_MS]).unwrap();
+    let mut planner = Planner::new(System::new(latencies, Routing::one_token_handback(P).unwrap()).unwrap());
+    for n in [4, 8, 16] {
+        let rows = planner.plan(n, Search::default()).unwrap();
+        let planned = rows.iter().find(|row| row.best).unwrap().b[1];
+        let fixed = run(paper_latencies(), bursty.clone(), threshold(planned), n).tokens_per_s;
+        let lookahead = run(paper_latencies(), bursty.clone(), LaunchRule::Lookahead, n).tokens_per_s;
+        println!("N = {n}, bursty: look-ahead / planned threshold = {:.3}", lookahead / fixed);
+        assert!(lookahead > fixed, "N = {n}: look-ahead {lookahead:.1}, B1 = {planned} {fixed:.1}");
+    }
+}
+
+/// Whole stretches by one model, as GlimpRouter routes: waiting for company is harmful, and look-ahead knows.
+#[test]
+fn lookahead_is_as_good_as_eager_on_step_level_routing() {
+    let stretches = SimRouting::Stretches { large_p: 0.2, small_tokens: 40, large_tokens: 60 };
+    for n in [4, 8, 16] {
+        let eager = run(paper_latencies(), stretches.clone(), LaunchRule::Eager, n).tokens_per_s;
+        let lookahead = run(paper_latencies(), stretches.clone(), LaunchRule::Lookahead, n).tokens_per_s;
+        assert!(lookahead >= 0.99 * eager, "N = {n}: look-ahead {lookahead:.1}, eager {eager:.1}");
+    }
+}
+
+/// Asynchrony: models at their own pace are faster than in lock step, and delayed batching is faster than running one
+/// model at a time, which batches as well but lets the other model stand still.
+#[test]
+fn asynchronous_launching_beats_the_synchronous_rules() {
+    for n in [4, 8, 16] {
+        let rate = |rule| run(paper_latencies(), handback(P), rule, n).tokens_per_s;
+        let (step, model) = (rate(LaunchRule::StepSync), rate(LaunchRule::ModelSync));
+        let (eager, lookahead) = (rate(LaunchRule::Eager), rate(LaunchRule::Lookahead));
+        println!("N = {n}: step-sync {step:.1}, model-sync {model:.1}, eager {eager:.1}, look-ahead {lookahead:.1}");
+        assert!(eager > step && lookahead > step && lookahead > model, "N = {n}");
+    }
+}
+
+/// With models that slow each other down, larger batches pay more, and look-ahead still gains over eager.
+#[test]
+fn lookahead_gains_over_eager_under_interference() {
+    let curve = |us: f64, busy_factor| {
+        Latency::Curve(LatencyCurve { points: vec![(1, us)], token_us: 0.0, busy_factor })
+    };
+    let latencies = vec![curve(4_800.0, 2.0), curve(25_100.0, 32.1 / 25.1)];
+    let eager = run(latencies.clone(), handback(P), LaunchRule::Eager, 8).tokens_per_s;
+    let lookahead = run(latencies, handback(P), LaunchRule::Lookahead, 8).tokens_per_s;
+    assert!(lookahead > eager, "look-ahead {lookahead:.1}, eager {eager:.1}");
+}

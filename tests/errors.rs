@@ -39,16 +39,34 @@ struct Expected<'a> {
 
 impl<'a> Expected<'a> {
     fn bad_request(param: &str, parts: &'a [&'a str]) -> Self {
-        Self { status: 400, kind: "invalid_request_error", code: json!(null), param: json!(param), parts }
+        Self {
+            status: 400,
+            kind: "invalid_request_error",
+            code: json!(null),
+            param: json!(param),
+            parts,
+        }
     }
 
     fn code(self, status: u16, code: &str) -> Self {
-        Self { status, code: json!(code), ..self }
+        Self {
+            status,
+            code: json!(code),
+            ..self
+        }
     }
 
     fn no_param(self) -> Self {
-        Self { param: json!(null), ..self }
+        Self {
+            param: json!(null),
+            ..self
+        }
     }
+}
+
+/// A bad request as a whole, for no field.
+fn plain<'a>(parts: &'a [&'a str]) -> Expected<'a> {
+    Expected::bad_request("", parts).no_param()
 }
 
 async fn check(server: &Server, method: &str, path: &str, body: String, expected: Expected<'_>) {
@@ -78,12 +96,37 @@ async fn fields_of_a_wrong_type_are_named_with_what_was_expected_and_found() {
     let (string, boolean, integer, number) = ("a string", "a boolean", "an integer", "a number");
     for (param, value, expected, found) in [
         ("model", json!(7), string, "the number 7"),
-        ("prompt", json!({}), "a string, an array of token ids, or an array of these", "an object"),
-        ("prompt", json!(true), "a string, an array of token ids, or an array of these", "the boolean true"),
-        ("prompt", json!(["67-95=", 4]), "a string, an array of token ids, or an array of these", "the number 4"),
+        (
+            "prompt",
+            json!({}),
+            "a string, an array of token ids, or an array of these",
+            "an object",
+        ),
+        (
+            "prompt",
+            json!(true),
+            "a string, an array of token ids, or an array of these",
+            "the boolean true",
+        ),
+        (
+            "prompt",
+            json!(["67-95=", 4]),
+            "a string, an array of token ids, or an array of these",
+            "the number 4",
+        ),
         ("prompt", json!([3, "4"]), "token ids from 0 to 4294967295", "a string"),
-        ("prompt", json!([3, -4]), "token ids from 0 to 4294967295", "the number -4"),
-        ("prompt", json!([3, 4.5]), "token ids from 0 to 4294967295", "the number 4.5"),
+        (
+            "prompt",
+            json!([3, -4]),
+            "token ids from 0 to 4294967295",
+            "the number -4",
+        ),
+        (
+            "prompt",
+            json!([3, 4.5]),
+            "token ids from 0 to 4294967295",
+            "the number 4.5",
+        ),
         ("max_tokens", json!("64"), integer, "a string"),
         ("max_tokens", json!(6.5), integer, "the number 6.5"),
         ("temperature", json!("hot"), number, "a string"),
@@ -94,7 +137,12 @@ async fn fields_of_a_wrong_type_are_named_with_what_was_expected_and_found() {
         ("seed", json!("7"), integer, "a string"),
         ("seed", json!(0.5), integer, "the number 0.5"),
         ("stop", json!(9), "a string or an array of strings", "the number 9"),
-        ("stop", json!(["A", 9]), "a string or an array of strings", "the number 9"),
+        (
+            "stop",
+            json!(["A", 9]),
+            "a string or an array of strings",
+            "the number 9",
+        ),
         ("stream", json!("yes"), boolean, "a string"),
         ("stream", json!(1), boolean, "the number 1"),
         ("stream_options", json!(true), "an object", "the boolean true"),
@@ -108,7 +156,12 @@ async fn fields_of_a_wrong_type_are_named_with_what_was_expected_and_found() {
             _ => param.to_owned(),
         };
         let sentence = format!("{full} must be {expected}, found {found}");
-        completion(&server, &with(&json!({ param: value })), Expected::bad_request(&full, &[&sentence])).await;
+        completion(
+            &server,
+            &with(&json!({ param: value })),
+            Expected::bad_request(&full, &[&sentence]),
+        )
+        .await;
     }
 }
 
@@ -132,20 +185,48 @@ async fn values_out_of_range_are_told_with_the_range() {
         ("prompt", json!(vec!["1"; 33]), ["has 33 prompts", "at most 32"]),
         ("prompt", json!("67-95x"), ["'x'", "knows only '0' '1' '2'"]),
         ("prompt", json!("67\u{1f600}"), ["U+1F600", "knows only"]),
-        ("prompt", json!([3, 4, 64]), ["64", "63"]),
-        ("prompt", json!([4_294_967_295_u32]), ["4294967295", "63"]),
+        (
+            "prompt",
+            json!([3, 4, 21]),
+            ["token id 21 at index 2", "21 ids (0 to 20)"],
+        ),
+        (
+            "prompt",
+            json!([4_294_967_295_u32]),
+            ["token id 4294967295 at index 0", "21 ids (0 to 20)"],
+        ),
     ] {
-        completion(&server, &with(&json!({ param: value })), Expected::bad_request(param, &parts)).await;
+        completion(
+            &server,
+            &with(&json!({ param: value })),
+            Expected::bad_request(param, &parts),
+        )
+        .await;
     }
     for missing in ["model", "prompt"] {
-        completion(&server, &without(missing), Expected::bad_request(missing, &[missing, "is missing"])).await;
+        completion(
+            &server,
+            &without(missing),
+            Expected::bad_request(missing, &[missing, "is missing"]),
+        )
+        .await;
     }
     let context = |parts| Expected::bad_request("prompt", parts).code(400, "context_length_exceeded");
     for stream in [false, true] {
         let body = with(&json!({ "max_tokens": 500, "stream": stream }));
-        completion(&server, &body, context(&["context is 512 tokens", "516", "16 of the prompt", "500 of the answer"])).await;
+        completion(
+            &server,
+            &body,
+            context(&["context is 512 tokens", "516", "16 of the prompt", "500 of the answer"]),
+        )
+        .await;
         let body = with(&json!({ "prompt": PROMPT.repeat(40), "stream": stream }));
-        completion(&server, &body, context(&["512", "601 of the prompt", "64 of the answer"])).await;
+        completion(
+            &server,
+            &body,
+            context(&["512", "601 of the prompt", "64 of the answer"]),
+        )
+        .await;
     }
 }
 
@@ -153,8 +234,14 @@ async fn values_out_of_range_are_told_with_the_range() {
 async fn names_that_lead_nowhere_are_told_with_those_that_do() {
     let server = Server::start(&[]);
     for model in ["", "gpt-4", "tiny/huge", "tiny@random", "small"] {
-        let expected = Expected::bad_request("model", &["no model", model, "tiny, tiny@r-stitch, tiny/small, tiny/large"]);
-        completion(&server, &with(&json!({ "model": model })), expected.code(404, "model_not_found")).await;
+        let parts = ["no model", model, "tiny, tiny@r-stitch, tiny/small, tiny/large"];
+        let expected = Expected::bad_request("model", &parts);
+        completion(
+            &server,
+            &with(&json!({ "model": model })),
+            expected.code(404, "model_not_found"),
+        )
+        .await;
     }
     let own = |fields: Value| with(&json!({ "tokenrouter": fields }));
     completion(
@@ -163,7 +250,7 @@ async fn names_that_lead_nowhere_are_told_with_those_that_do() {
         Expected::bad_request("tokenrouter.opitons", &["is not known", "options, attribution"]),
     )
     .await;
-    let refused = |parts| Expected::bad_request("", parts).no_param().code(400, "policy_refused");
+    let refused = |parts| plain(parts).code(400, "policy_refused");
     completion(
         &server,
         &own(json!({ "options": { "treshold": 1 } })),
@@ -176,11 +263,19 @@ async fn names_that_lead_nowhere_are_told_with_those_that_do() {
         refused(&["`unit` is set by the deployment", "a request may set threshold"]),
     )
     .await;
-    completion(&server, &own(json!({ "options": { "threshold": -1 } })), refused(&["threshold", "-1"])).await;
+    completion(
+        &server,
+        &own(json!({ "options": { "threshold": -1 } })),
+        refused(&["threshold", "-1"]),
+    )
+    .await;
     completion(
         &server,
         &own(json!({ "options": { "threshold": {} } })),
-        Expected::bad_request("tokenrouter.options.threshold", &["must be a boolean, a number, a string", "found an object"]),
+        Expected::bad_request(
+            "tokenrouter.options.threshold",
+            &["must be a boolean, a number, a string", "found an object"],
+        ),
     )
     .await;
     let mut alone = own(json!({ "options": { "threshold": 0.1 } }));
@@ -200,10 +295,20 @@ async fn parameters_that_are_known_but_not_served_are_refused_unless_they_change
         ("presence_penalty", json!(0.5), json!(0)),
         ("suffix", json!("."), json!("")),
         ("ignore_eos", json!(true), json!(false)),
-        ("response_format", json!({ "type": "json_object" }), json!({ "type": "text" })),
+        (
+            "response_format",
+            json!({ "type": "json_object" }),
+            json!({ "type": "text" }),
+        ),
     ] {
-        let expected = Expected::bad_request(param, &[param, "is not supported", "leave it out or set it to"]);
-        completion(&server, &with(&json!({ param: value })), expected.code(400, "unsupported_parameter")).await;
+        let parts = [param, "is not supported", "leave it out or set it to"];
+        let expected = Expected::bad_request(param, &parts);
+        completion(
+            &server,
+            &with(&json!({ param: value })),
+            expected.code(400, "unsupported_parameter"),
+        )
+        .await;
         let answer = not_hanging("a neutral value", server.answer(&with(&json!({ param: neutral })))).await;
         assert_eq!(answer.text, ANSWER, "{param}");
     }
@@ -225,7 +330,6 @@ async fn null_is_absent() {
 #[tokio::test]
 async fn bodies_paths_and_methods_that_are_wrong() {
     let server = Server::start(&["--log", "warn"]);
-    let plain = |parts| Expected::bad_request("", parts).no_param();
     let path = "/v1/completions";
     for (body, parts) in [
         ("{\"model\": \"tiny\",", ["not valid JSON", "line 1"]),
@@ -241,12 +345,22 @@ async fn bodies_paths_and_methods_that_are_wrong() {
     assert!(reply.body.contains("not UTF-8: byte 11 is wrong"), "{}", reply.body);
 
     let large = with(&json!({ "prompt": "1".repeat(1 << 20) })).to_string();
-    check(&server, "POST", path, large, plain(&["larger than 1048576 bytes"]).code(413, "body_too_large")).await;
+    check(
+        &server,
+        "POST",
+        path,
+        large,
+        plain(&["larger than 1048576 bytes"]).code(413, "body_too_large"),
+    )
+    .await;
     // Without a length: the bound must hold for what comes, not for what is announced.
     let chunks = (0..40).map(|_| Ok::<_, std::io::Error>(vec![b' '; 64 << 10]));
     let body = reqwest::Body::wrap_stream(futures_util::stream::iter(chunks));
     let reply = not_hanging("a chunked body", server.send("POST", path, body)).await;
-    assert_eq!((reply.status, reply.error()["code"].as_str()), (413, Some("body_too_large")));
+    assert_eq!(
+        (reply.status, reply.error()["code"].as_str()),
+        (413, Some("body_too_large"))
+    );
 
     let unknown = plain(&["/v1/completion;", "/v1/completions"]).code(404, "unknown_url");
     check(&server, "POST", "/v1/completion", good().to_string(), unknown).await;

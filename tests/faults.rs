@@ -15,7 +15,10 @@ const FAULTS: [(&str, &str); 4] = [
     ("(unreachable)", "the policy's `route` trapped: "),
     (FOREVER, "the policy's `route` took more than 100 ms"),
     // All rows of the step but the last.
-    ("(local.set $rows (i32.sub (local.get $rows) (i32.const 1)))", "the policy's `route` returned "),
+    (
+        "(local.set $rows (i32.sub (local.get $rows) (i32.const 1)))",
+        "the policy's `route` returned ",
+    ),
     // The hand-written policy names the candidate's id as the model, and the deployment has two.
     ("", "the policy's `route` returned "),
 ];
@@ -37,7 +40,10 @@ async fn faults_counted(server: &Server) -> u64 {
 }
 
 async fn assert_models_alone_answer(server: &Server, problem: &Problem) {
-    for (model, expected) in [("tiny/small", &problem.greedy_small), ("tiny/large", &problem.greedy_large)] {
+    for (model, expected) in [
+        ("tiny/small", &problem.greedy_small),
+        ("tiny/large", &problem.greedy_large),
+    ] {
         let answer = not_hanging("a model alone", server.answer(&greedy(model, problem))).await;
         assert_eq!(&answer.text, expected, "{model}");
     }
@@ -51,9 +57,15 @@ async fn fail_ends_the_request_with_one_error_whole_or_streamed() {
         let reply = not_hanging(route, server.complete(&greedy("tiny", problem))).await;
         assert_eq!(reply.status, 500, "{route}: {}", reply.body);
         let error = reply.error();
-        assert_eq!((error["type"].as_str(), error["code"].as_str()), (Some("server_error"), Some("answer_failed")));
+        assert_eq!(
+            (error["type"].as_str(), error["code"].as_str()),
+            (Some("server_error"), Some("answer_failed"))
+        );
         let message = error["message"].as_str().expect("a message");
-        assert!(message.starts_with("the routing policy failed: ") && message.contains(says), "{route}: {message}");
+        assert!(
+            message.starts_with("the routing policy failed: ") && message.contains(says),
+            "{route}: {message}"
+        );
 
         let mut events = server.events(&greedy("tiny", problem)).await;
         let mut seen = Vec::new();
@@ -63,7 +75,12 @@ async fn fail_ends_the_request_with_one_error_whole_or_streamed() {
         assert_eq!(seen.len(), 2, "{route}: one error, then the end: {seen:?}");
         let error: Value = serde_json::from_str(&seen[0]).expect("JSON");
         assert_eq!(error["error"]["code"], "answer_failed", "{route}: {error}");
-        assert!(error["error"]["message"].as_str().is_some_and(|message| message.contains(says)), "{route}: {error}");
+        assert!(
+            error["error"]["message"]
+                .as_str()
+                .is_some_and(|message| message.contains(says)),
+            "{route}: {error}"
+        );
         assert_eq!(seen[1], "[DONE]");
 
         assert_eq!(faults_counted(&server).await, 2, "{route}");
@@ -80,7 +97,11 @@ async fn stay_lets_the_small_model_answer() {
             let mut body = greedy("tiny", problem);
             body["stream"] = stream.into();
             let answer = not_hanging(route, server.answer(&body)).await;
-            assert_eq!((answer.text, &*answer.finish), (problem.greedy_small.clone(), "stop"), "{route}");
+            assert_eq!(
+                (answer.text, &*answer.finish),
+                (problem.greedy_small.clone(), "stop"),
+                "{route}"
+            );
         }
         assert!(faults_counted(&server).await > 0, "{route}");
         assert_models_alone_answer(&server, problem).await;
@@ -92,14 +113,18 @@ async fn fallback_lets_the_large_model_answer() {
     let problems = &problems()[..4];
     for (route, _) in FAULTS {
         let server = server(route, "{ fallback = \"large\" }");
-        let requests = problems.iter().map(|problem| async {
-            (problem, server.answer(&greedy("tiny", problem)).await)
-        });
+        let server = &server;
+        let ask = |problem| async move { (problem, server.answer(&greedy("tiny", problem)).await) };
+        let requests = problems.iter().map(ask);
         for (problem, answer) in not_hanging(route, join_all(requests)).await {
             assert_eq!(answer.text, problem.greedy_large, "{route}");
-            assert_eq!((answer.tokens_of("small"), answer.handoffs()), (0, 1), "{route}: it leaves at the first step");
+            assert_eq!(
+                (answer.tokens_of("small"), answer.handoffs()),
+                (0, 1),
+                "{route}: it leaves at the first step"
+            );
         }
-        assert_models_alone_answer(&server, &problems[0]).await;
+        assert_models_alone_answer(server, &problems[0]).await;
     }
 }
 
@@ -130,10 +155,7 @@ async fn a_fault_at_admission_follows_the_failure_mode() {
     let problem = &problems()[0];
     // `route` without code would fail, too; this one stays at the small model.
     let stay = "(memory.fill (local.get $candidates) (i32.const 0) (i32.mul (local.get $rows) (i32.const 4)))";
-    for (on_failure, expected) in [
-        ("\"fail\"", None),
-        ("\"stay\"", Some(&problem.greedy_small)),
-    ] {
+    for (on_failure, expected) in [("\"fail\"", None), ("\"stay\"", Some(&problem.greedy_small))] {
         let plugin = Policy::new().with("admit", "(unreachable)").with("route", stay);
         let plugin = file("policy.wasm", plugin.bytes());
         let policy = format!("plugin = {plugin:?}\non_failure = {on_failure}");
@@ -141,7 +163,12 @@ async fn a_fault_at_admission_follows_the_failure_mode() {
         let reply = not_hanging("a fault at admission", server.complete(&greedy("tiny", problem))).await;
         match expected {
             None => {
-                assert_eq!((reply.status, reply.error()["code"].as_str()), (500, Some("policy_fault")), "{}", reply.body);
+                assert_eq!(
+                    (reply.status, reply.error()["code"].as_str()),
+                    (500, Some("policy_fault")),
+                    "{}",
+                    reply.body
+                );
                 assert!(reply.body.contains("`admit` trapped"), "{}", reply.body);
             }
             Some(text) => assert_eq!(reply.json()["choices"][0]["text"], **text),

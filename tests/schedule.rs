@@ -13,7 +13,13 @@ const REQUESTS: usize = 32;
 /// Requests of all kinds: routed and not, greedy and sampled, short and long, with stop strings and options of their own.
 /// Deterministic: each is a function of its place.
 fn mix(policy: &str, problems: &[Problem]) -> Vec<Value> {
-    let models = ["tiny".to_owned(), format!("tiny@{policy}"), "tiny/large".to_owned(), "tiny".to_owned(), "tiny/small".to_owned()];
+    let models = [
+        "tiny".to_owned(),
+        format!("tiny@{policy}"),
+        "tiny/large".to_owned(),
+        "tiny".to_owned(),
+        "tiny/small".to_owned(),
+    ];
     let samplings = [
         json!({ "temperature": 0 }),
         json!({ "temperature": 0.7, "top_p": 0.9 }),
@@ -23,7 +29,13 @@ fn mix(policy: &str, problems: &[Problem]) -> Vec<Value> {
         json!({ "temperature": 2 }),
         json!({ "temperature": 0.3, "min_p": 0.1 }),
     ];
-    let stops = [json!(null), json!("A"), json!(["=4", ";1"]), json!(["5", "99;"]), json!(null)];
+    let stops = [
+        json!(null),
+        json!("A"),
+        json!(["=4", ";1"]),
+        json!(["5", "99;"]),
+        json!(null),
+    ];
     let lengths = [64, 5, 120, 1, 40, 17];
     let options = match policy {
         "random" => [json!({ "share": 0.5 }), json!({ "share": 1 }), json!({})],
@@ -91,17 +103,32 @@ async fn check(policy: &str) {
     let requests = mix(policy, &problems());
     let expected = alone(&Server::start(&["--plugin", policy]), &requests).await;
     let handoffs: u64 = expected.iter().map(Answer::handoffs).sum();
-    assert!(handoffs > 60, "only {handoffs} handoffs: these requests would show nothing");
+    assert!(
+        handoffs > 60,
+        "only {handoffs} handoffs: these requests would show nothing"
+    );
     for rule in RULES {
         let server = Server::start(&["--plugin", policy, "--launch", rule]);
         for backwards in [false, true] {
             let found = together(&server, &requests, backwards).await;
-            assert_same(&format!("{policy}, {rule}, backwards: {backwards}"), &requests, &expected, &found);
+            assert_same(
+                &format!("{policy}, {rule}, backwards: {backwards}"),
+                &requests,
+                &expected,
+                &found,
+            );
         }
     }
     // Steps of at most 3 rows, prompts in pieces of 5 tokens, 6 requests at a time.
     let cramped = deployment_file(
-        &format!("plugin = \"{policy}\"\n{}", if policy == "r-stitch" { "options = { threshold = 0.2, unit = \"nats\" }" } else { "" }),
+        &format!(
+            "plugin = \"{policy}\"\n{}",
+            if policy == "r-stitch" {
+                "options = { threshold = 0.2, unit = \"nats\" }"
+            } else {
+                ""
+            }
+        ),
         "[limits]\nrows_max = 3\nlong_tokens_max = 5\nrequests_running_max = 6\nkv_tokens = 1024",
     );
     for rule in ["eager", "lookahead"] {
@@ -126,7 +153,8 @@ async fn schedule_independence_of_random() {
 async fn prompts_of_one_request_do_not_meet() {
     let (server, problems) = (Server::start(&[]), problems());
     let prompts: Vec<&str> = problems[..32].iter().map(|problem| problem.prompt.as_str()).collect();
-    let body = |prompt: Value| json!({ "model": "tiny", "prompt": prompt, "max_tokens": 48, "seed": 11, "temperature": 1.1 });
+    let body =
+        |prompt: Value| json!({ "model": "tiny", "prompt": prompt, "max_tokens": 48, "seed": 11, "temperature": 1.1 });
     let reply = not_hanging("32 prompts", server.complete(&body(json!(prompts)))).await;
     assert_eq!(reply.status, 200, "{}", reply.body);
     let body_of_all = reply.json();
@@ -136,7 +164,10 @@ async fn prompts_of_one_request_do_not_meet() {
     for ((index, prompt), choice) in prompts.iter().enumerate().zip(choices) {
         let one = not_hanging("one prompt", server.answer(&body(json!(prompt)))).await;
         assert_eq!(choice["index"], index);
-        assert_eq!((choice["text"].as_str(), choice["finish_reason"].as_str()), (Some(&*one.text), Some(&*one.finish)));
+        assert_eq!(
+            (choice["text"].as_str(), choice["finish_reason"].as_str()),
+            (Some(&*one.text), Some(&*one.finish))
+        );
         completion_tokens += one.completion_tokens();
     }
     assert_eq!(body_of_all["usage"]["completion_tokens"], completion_tokens);

@@ -35,7 +35,12 @@ impl Answer {
 
     /// Reads a stream of one choice: pieces, one chunk with a finish_reason, perhaps the usage, `[DONE]`, the end.
     pub async fn of_stream(mut events: Events) -> Self {
-        let mut answer = Self { text: String::new(), finish: String::new(), tokens: Vec::new(), usage: Value::Null };
+        let mut answer = Self {
+            text: String::new(),
+            finish: String::new(),
+            tokens: Vec::new(),
+            usage: Value::Null,
+        };
         while let Some(data) = events.next().await {
             if data == "[DONE]" {
                 assert!(!answer.finish.is_empty(), "[DONE] before a finish_reason");
@@ -46,12 +51,18 @@ impl Answer {
             assert!(chunk["error"].is_null(), "{data}");
             assert_eq!(chunk["object"], "text_completion");
             if chunk["choices"].as_array().is_some_and(Vec::is_empty) {
-                assert!(!answer.finish.is_empty() && answer.usage.is_null(), "usage comes once, at the end");
+                assert!(
+                    !answer.finish.is_empty() && answer.usage.is_null(),
+                    "usage comes once, at the end"
+                );
                 answer.usage = chunk["usage"].clone();
                 continue;
             }
             let choice = only_choice(&chunk);
-            assert!(answer.finish.is_empty(), "a choice goes on after its finish_reason: {data}");
+            assert!(
+                answer.finish.is_empty(),
+                "a choice goes on after its finish_reason: {data}"
+            );
             answer.text += text(choice);
             answer.tokens.extend(written(choice));
             answer.finish = choice["finish_reason"].as_str().unwrap_or_default().to_owned();
@@ -83,7 +94,9 @@ fn number(value: &Value) -> u64 {
 }
 
 fn only_choice(body: &Value) -> &Value {
-    let choices = body["choices"].as_array().unwrap_or_else(|| panic!("no choices in {body}"));
+    let choices = body["choices"]
+        .as_array()
+        .unwrap_or_else(|| panic!("no choices in {body}"));
     assert_eq!(choices.len(), 1, "{body}");
     assert_eq!(choices[0]["index"], 0);
     &choices[0]
@@ -95,7 +108,12 @@ fn text(choice: &Value) -> &str {
 
 fn written(choice: &Value) -> Vec<Written> {
     let tokens = choice["attribution"].as_array().map_or(&[][..], Vec::as_slice);
-    let token = |token: &Value| (number(&token["id"]), token["model"].as_str().expect("a model").to_owned());
+    let token = |token: &Value| {
+        (
+            number(&token["id"]),
+            token["model"].as_str().expect("a model").to_owned(),
+        )
+    };
     tokens.iter().map(token).collect()
 }
 
@@ -107,7 +125,10 @@ pub struct Events {
 
 impl Events {
     pub fn new(response: reqwest::Response) -> Self {
-        Self { response, received: Vec::new() }
+        Self {
+            response,
+            received: Vec::new(),
+        }
     }
 
     /// The data of the next event; `None` when the response is over.

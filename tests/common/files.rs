@@ -15,6 +15,10 @@ pub fn file(name: &str, content: impl AsRef<[u8]>) -> PathBuf {
 /// A deployment `tiny` of the models small and large with further text. `policy` are the lines of `[policy]`, `rest` is
 /// whatever follows.
 pub fn deployment_file(policy: &str, rest: &str) -> PathBuf {
-    let models = ["small", "large"].map(|name| format!("[[models]]\nname = \"{name}\"\nsource = \"embedded:tiny/{name}\"\n"));
-    file("deployment.toml", format!("name = \"tiny\"\n{}[policy]\n{policy}\n{rest}\n", models.concat()))
+    let models =
+        ["small", "large"].map(|name| format!("[[models]]\nname = \"{name}\"\nsource = \"embedded:tiny/{name}\"\n"));
+    file(
+        "deployment.toml",
+        format!("name = \"tiny\"\n{}[policy]\n{policy}\n{rest}\n", models.concat()),
+    )
 }

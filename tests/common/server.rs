@@ -38,7 +38,12 @@ impl Reply {
     /// The OpenAI error object.
     pub fn error(&self) -> Value {
         let error = self.json()["error"].take();
-        assert!(error.is_object(), "no error object with status {}: {}", self.status, self.body);
+        assert!(
+            error.is_object(),
+            "no error object with status {}: {}",
+            self.status,
+            self.body
+        );
         error
     }
 }
@@ -67,8 +72,17 @@ impl Server {
                 break url.trim().to_owned();
             }
         };
-        let client = reqwest::Client::builder().timeout(HANG).build().expect("a client needs no system settings");
-        Self { child, _stdout: stdout, log, client, url }
+        let client = reqwest::Client::builder()
+            .timeout(HANG)
+            .build()
+            .expect("a client needs no system settings");
+        Self {
+            child,
+            _stdout: stdout,
+            log,
+            client,
+            url,
+        }
     }
 
     /// Starts with a deployment file.
@@ -97,12 +111,18 @@ impl Server {
         let mut body = body.clone();
         body["stream"] = true.into();
         // A client of its own, so that its connection ends with it.
-        let client = reqwest::Client::builder().timeout(HANG).build().expect("a client needs no system settings");
+        let client = reqwest::Client::builder()
+            .timeout(HANG)
+            .build()
+            .expect("a client needs no system settings");
         let request = client.post(format!("{}/v1/completions", self.url)).json(&body);
         let response = request.send().await.expect("a response");
         let status = response.status().as_u16();
         if status != 200 {
-            panic!("status {status} instead of a stream: {}", response.text().await.unwrap_or_default());
+            panic!(
+                "status {status} instead of a stream: {}",
+                response.text().await.unwrap_or_default()
+            );
         }
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         Events::new(response)
@@ -124,7 +144,10 @@ impl Server {
 
     /// Whether a load balancer that opens a new connection is told that requests are taken.
     pub async fn says_ready(&self) -> bool {
-        let probe = reqwest::Client::builder().timeout(HANG).build().expect("a client needs no system settings");
+        let probe = reqwest::Client::builder()
+            .timeout(HANG)
+            .build()
+            .expect("a client needs no system settings");
         let response = probe.get(format!("{}/health/ready", self.url)).send().await;
         response.is_ok_and(|response| response.status().is_success())
     }
@@ -132,7 +155,9 @@ impl Server {
     /// Sends a signal, `INT` or `TERM`.
     pub fn signal(&self, name: &str) {
         // The shell's own kill: no program of that name needs to be installed.
-        let status = Command::new("sh").args(["-c", &format!("kill -{name} {}", self.child.id())]).status();
+        let status = Command::new("sh")
+            .args(["-c", &format!("kill -{name} {}", self.child.id())])
+            .status();
         assert!(status.is_ok_and(|status| status.success()), "SIG{name} cannot be sent");
     }
 
@@ -167,7 +192,11 @@ impl Drop for Server {
 async fn read(request: reqwest::RequestBuilder) -> Reply {
     let response = request.send().await.expect("a response");
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    Reply { status, headers, body: response.text().await.expect("a body") }
+    Reply {
+        status,
+        headers,
+        body: response.text().await.expect("a body"),
+    }
 }
 
 /// Runs the binary with arguments with which it must end by itself: its exit code and standard error.

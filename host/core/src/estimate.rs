@@ -36,6 +36,15 @@ impl StepLatency {
     }
 }
 
+/// All moves after a model's steps since the start, by where they went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Requests that went on at each model; at the model itself: stayed.
+    pub requests: [u64; MODELS_MAX],
+    /// Tokens that those moves committed.
+    pub committed: [u64; MODELS_MAX],
+}
+
 /// Weight of a request's last step in its running mean of leaving a model: a dozen steps tell an easy stretch from a hard
 /// one.
 const LEAVING_WEIGHT: f32 = 0.1;

@@ -1,6 +1,8 @@
 //! When an idle model starts its next step: the launch rules. A rule is a value, and a decision is a function of what
 //! can be seen now, so every rule runs on the same scheduler.
 
+use std::sync::Arc;
+
 use crate::ids::ModelIndex;
 
 /// When an idle model with waiting requests launches.
@@ -10,6 +12,8 @@ pub enum LaunchRule {
     Eager,
     /// When at least B wait, B given for each model (delayed batching). The last value serves further models.
     Threshold(Vec<u32>),
+    /// The same, with thresholds that a planner has found for every number of requests.
+    Planned(ThresholdTable),
     /// When waiting for the next event that can bring requests costs more than it brings: one-step look-ahead.
     Lookahead,
     /// One step at a time in the whole deployment, the models in turn: all requests move in lock step.
@@ -24,14 +28,34 @@ impl LaunchRule {
         matches!(self, LaunchRule::StepSync | LaunchRule::ModelSync)
     }
 
-    /// The threshold at a model: 1 for all rules but `threshold`.
-    pub fn threshold(&self, model: ModelIndex) -> u32 {
-        match self {
-            LaunchRule::Threshold(thresholds) => {
-                thresholds.get(model.index()).or(thresholds.last()).copied().unwrap_or(1).max(1)
-            }
-            _ => 1,
-        }
+    /// The threshold at a model while `live` requests are in the deployment: 1 for all rules but the thresholds, and never
+    /// more than could come.
+    pub fn threshold(&self, model: ModelIndex, live: u32) -> u32 {
+        let planned = match self {
+            LaunchRule::Threshold(thresholds) => thresholds.as_slice(),
+            LaunchRule::Planned(table) => table.at(live),
+            _ => &[],
+        };
+        let wanted = planned.get(model.index()).or(planned.last()).copied().unwrap_or(1);
+        wanted.min(live).max(1)
+    }
+}
+
+/// Thresholds by the number of requests in the deployment. Empty: 1 for all. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ThresholdTable(Arc<[(u32, Vec<u32>)]>);
+
+impl ThresholdTable {
+    /// From (number of requests, threshold of each model), ascending in the number.
+    pub fn new(rows: Vec<(u32, Vec<u32>)>) -> Self {
+        debug_assert!(rows.is_sorted_by_key(|row| row.0));
+        Self(rows.into())
+    }
+
+    /// The thresholds for `live` requests: of the largest number that is not above it, else of the smallest.
+    pub fn at(&self, live: u32) -> &[u32] {
+        let above = self.0.partition_point(|row| row.0 <= live);
+        self.0.get(above.saturating_sub(1)).map_or(&[], |row| row.1.as_slice())
     }
 }
 
@@ -42,13 +66,17 @@ pub struct ModelView {
     pub waiting: u32,
     /// Requests in its running step; 0 when it is idle.
     pub running: u32,
+    /// Whether it has decided to hold back what waits. Idle with something waiting and not holding back means that it is
+    /// about to decide.
+    pub holding: bool,
     /// When its running step is expected to end, on the clock of `now_us`.
     pub ends_us: u64,
     /// How long its next step would take with what waits now.
     pub step_us: u64,
-    /// Requests expected to come from it to the model that decides when its running step ends, or, when it is idle, when
-    /// a step with what waits there would.
+    /// Requests of its running step that are expected to come to the model that decides.
     pub newcomers: f32,
+    /// Probability that a request comes to the model that decides after a step there.
+    pub to_here: f32,
 }
 
 /// What a model sees when it decides. `models` has an entry for each model of the deployment.
@@ -60,6 +88,13 @@ pub struct View<'a> {
     pub models: &'a [ModelView],
     /// Whose turn it is under a synchronous rule.
     pub turn: ModelIndex,
+}
+
+impl View<'_> {
+    /// Requests in the deployment: each waits, is on its way, or runs.
+    fn live(&self) -> u32 {
+        self.models.iter().map(|model| model.waiting + model.running).sum()
+    }
 }
 
 /// The queue of the deciding model.
@@ -96,25 +131,23 @@ pub fn decide(rule: &LaunchRule, model: ModelIndex, queue: Queue, view: View<'_>
     }
     let deadline_us = queue.oldest_us.saturating_add(wait_us_max);
     // A long stretch keeps the device busy by itself, so waiting for company would save nothing.
-    if queue.long || view.now_us >= deadline_us || nobody_else_will_move(rule, model, queue, view) {
+    if queue.long || view.now_us >= deadline_us || nobody_else_will_move(model, queue, view) {
         return Decision::Launch;
     }
     let launch = match rule {
-        LaunchRule::Threshold(_) => queue.ready >= rule.threshold(model),
+        LaunchRule::Threshold(_) | LaunchRule::Planned(_) => queue.ready >= rule.threshold(model, view.live()),
         LaunchRule::Lookahead => lookahead(model, queue, view),
         _ => true,
     };
     if launch { Decision::Launch } else { Decision::Wait { until_us: deadline_us } }
 }
 
-/// Liveness, whatever is configured: if no other model runs, and none will launch by itself, then only this one can
-/// bring anything about; among several such models the one with the fullest queue goes.
-fn nobody_else_will_move(rule: &LaunchRule, model: ModelIndex, queue: Queue, view: View<'_>) -> bool {
+/// Liveness, whatever is configured: if no other model runs, and those with something waiting hold back too, then only one
+/// of them can bring anything about: the one with the fullest queue.
+fn nobody_else_will_move(model: ModelIndex, queue: Queue, view: View<'_>) -> bool {
     view.models.iter().enumerate().filter(|(index, _)| *index != model.index()).all(|(index, peer)| {
-        let peer_index = ModelIndex(index as u32);
-        let launches_by_itself = *rule != LaunchRule::Lookahead && peer.waiting >= rule.threshold(peer_index);
-        let less_full = (peer.waiting, model.0) < (queue.ready, peer_index.0);
-        peer.running == 0 && (peer.waiting == 0 || (!launches_by_itself && less_full))
+        let less_full = (peer.waiting, model.0) < (queue.ready, index as u32);
+        peer.running == 0 && (peer.waiting == 0 || (peer.holding && less_full))
     })
 }
 
@@ -134,9 +167,13 @@ fn lookahead(model: ModelIndex, queue: Queue, view: View<'_>) -> bool {
 
 /// When a peer can bring requests next, and how many are expected then.
 fn next_arrivals(peer: &ModelView, now_us: u64) -> Option<(u64, f64)> {
-    // Idle with something waiting: about to launch.
-    let residual_us = if peer.running > 0 { peer.ends_us.saturating_sub(now_us) } else { peer.step_us };
-    (peer.running + peer.waiting > 0 && peer.newcomers > 0.0).then_some((residual_us, f64::from(peer.newcomers)))
+    let (residual_us, newcomers) = if peer.running > 0 {
+        (peer.ends_us.saturating_sub(now_us), f64::from(peer.newcomers))
+    } else {
+        // Idle with something waiting, or on its way there: about to launch.
+        (peer.step_us, f64::from(peer.waiting) * f64::from(peer.to_here))
+    };
+    (newcomers > 0.0).then_some((residual_us, newcomers))
 }
 
 /// Whose turn it is next under a synchronous rule, `after` a step of that model: itself while something waits there
@@ -174,11 +211,12 @@ mod tests {
     #[test]
     fn threshold_waits_for_company_but_never_for_nobody() {
         let rule = LaunchRule::Threshold(vec![1, 3]);
-        let busy = [ModelView { running: 4, ends_us: 2_000, ..Default::default() }, ModelView::default()];
+        let busy =
+            [ModelView { running: 4, ends_us: 2_000, ..Default::default() }, ModelView { waiting: 2, ..Default::default() }];
         assert!(!launches(&rule, LARGE, 2, &busy));
         assert!(launches(&rule, LARGE, 3, &busy));
-        let about_to = [ModelView { waiting: 1, ..Default::default() }, ModelView::default()];
-        assert!(!launches(&rule, LARGE, 2, &about_to), "the small model launches by itself");
+        let about_to = [ModelView { waiting: 1, ..Default::default() }, ModelView { waiting: 2, ..Default::default() }];
+        assert!(!launches(&rule, LARGE, 2, &about_to), "the small model is about to decide");
         assert!(launches(&rule, LARGE, 2, &[ModelView::default(); 2]), "nobody else can move");
         let late = decide(&rule, LARGE, queue(1), at(&busy), 1_000);
         assert_eq!(late, Decision::Launch, "the wait bound holds whatever the threshold is");
@@ -188,10 +226,20 @@ mod tests {
     fn of_two_models_that_both_hold_back_exactly_one_goes() {
         let rule = LaunchRule::Threshold(vec![9, 9]);
         for (small, large) in [(3, 2), (2, 3), (2, 2)] {
-            let models = [ModelView { waiting: small, ..Default::default() }, ModelView { waiting: large, ..Default::default() }];
+            let models = [small, large].map(|waiting| ModelView { waiting, holding: true, ..Default::default() });
             let went = [launches(&rule, SMALL, small, &models), launches(&rule, LARGE, large, &models)];
             assert_eq!(went.iter().filter(|&&went| went).count(), 1, "{small} and {large} waiting: {went:?}");
         }
+    }
+
+    #[test]
+    fn thresholds_follow_the_number_of_requests() {
+        let table = ThresholdTable::new(vec![(1, vec![1, 1]), (4, vec![1, 3]), (8, vec![1, 5])]);
+        let rule = LaunchRule::Planned(table);
+        let at = |live| rule.threshold(LARGE, live);
+        assert_eq!([1, 3, 4, 7, 8, 20].map(at), [1, 1, 3, 3, 5, 5]);
+        assert_eq!(LaunchRule::Threshold(vec![1, 6]).threshold(LARGE, 4), 4, "no more than there are");
+        assert_eq!(LaunchRule::Planned(ThresholdTable::default()).threshold(LARGE, 9), 1, "eager until planned");
     }
 
     /// k = 2 waiting, 6 running at the small model that end in 1 ms, each coming over with p = 0.35, L = 27.9 ms:

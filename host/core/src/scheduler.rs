@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::estimate::{Leaving, RoutingCounts, StepLatency};
+use crate::estimate::{Leaving, Moves, RoutingCounts, StepLatency};
 use crate::ids::{ModelIndex, TokenId};
 use crate::kv::KvPool;
 use crate::launch::{self, Decision, LaunchRule, Queue, View};
@@ -27,6 +27,18 @@ pub struct StepLimits {
     /// How long a request waits at most before its model launches, under the asynchronous rules.
     pub wait_us_max: u64,
 }
+
+impl StepLimits {
+    /// A batch that no step within these limits outgrows, for a pool of `kv_blocks` blocks.
+    pub fn batch(&self, kv_blocks: usize) -> StepBatch {
+        // Short stretches are below the bound of long ones, each in its own row.
+        let tokens = self.long_tokens_max + self.rows_max.saturating_mul(self.long_tokens_min.min(BATCH_ROW_TOKENS));
+        StepBatch::with_capacity(self.rows_max, tokens, kv_blocks)
+    }
+}
+
+/// Tokens a row that a batch has room for from the start, where the limits allow more.
+const BATCH_ROW_TOKENS: usize = 256;
 
 impl Default for StepLimits {
     fn default() -> Self {
@@ -105,11 +117,11 @@ pub struct Scheduler<A> {
     queue: VecDeque<Waiting<A>>,
     running: Vec<Running<A>>,
     held: Vec<Waiting<A>>,
-    committed: u64,
     launched_us: u64,
     latency: StepLatency,
     counts: RoutingCounts,
     leaving: Leaving,
+    moves: Moves,
 }
 
 impl<A: Answer> Scheduler<A> {
@@ -123,11 +135,11 @@ impl<A: Answer> Scheduler<A> {
             queue: VecDeque::new(),
             running: Vec::new(),
             held: Vec::new(),
-            committed: 0,
             launched_us: 0,
             latency: StepLatency::default(),
             counts: RoutingCounts::new(models),
             leaving: Leaving::default(),
+            moves: Moves::default(),
         }
     }
 
@@ -151,11 +163,6 @@ impl<A: Answer> Scheduler<A> {
         !self.running.is_empty()
     }
 
-    /// Tokens committed since the last call.
-    pub fn take_committed(&mut self) -> u64 {
-        std::mem::take(&mut self.committed)
-    }
-
     /// Changes the launch rule; takes effect at the next decision.
     pub fn set_rule(&mut self, rule: LaunchRule) {
         self.rule = rule;
@@ -166,22 +173,21 @@ impl<A: Answer> Scheduler<A> {
         &self.latency
     }
 
-    /// Where requests went after its steps.
-    pub fn routing_counts(&self) -> &RoutingCounts {
-        &self.counts
+    /// Where requests went after its steps, all told.
+    pub fn moves(&self) -> &Moves {
+        &self.moves
     }
 
-    /// How many requests are expected to go from here to `to` when the running step ends, or, when none runs, when a step
-    /// with all that waits would.
+    /// How many requests of the step that is out are expected to go to `to`.
     pub fn newcomers(&self, to: ModelIndex) -> f32 {
         let usual = 1.0 - self.counts.probability(self.model);
         let leaving = |request: &Request<A>| self.leaving.probability(request.leaving(self.model), usual);
-        let leave: f32 = if self.running.is_empty() {
-            self.queue.iter().map(|waiting| leaving(&waiting.request)).sum()
-        } else {
-            self.candidates().map(leaving).sum()
-        };
-        leave * self.counts.probability_leaving(self.model, to)
+        self.candidates().map(leaving).sum::<f32>() * self.counts.probability_leaving(self.model, to)
+    }
+
+    /// The probability that a request goes to `to` after a step here.
+    pub fn probability(&self, to: ModelIndex) -> f32 {
+        self.counts.probability(to)
     }
 
     /// A request comes in: new, or handed over by another model. Its KV from an earlier visit is still here, so
@@ -348,18 +354,17 @@ impl<A: Answer> Scheduler<A> {
             Verdict::Fail(reason) => return self.end(row.request, Finish::Failed(reason), actions),
         };
         let request = &mut row.request;
+        // A policy that only ever discards would go round for ever.
+        let keep = keep || to == self.model || request.discards_running() >= DISCARDS_RUNNING_MAX;
         let usual = 1.0 - self.counts.probability(self.model);
         let mean = self.leaving.record(request.leaving(self.model), to != self.model, usual);
         request.set_leaving(self.model, mean);
         self.counts.record(to);
+        self.moves.requests[to.index()] += 1;
+        self.moves.committed[to.index()] += u64::from(keep);
         request.state = state;
-        // A policy that only ever discards would go round for ever.
-        let keep = keep || to == self.model || request.discards_running() >= DISCARDS_RUNNING_MAX;
-        if keep {
-            self.committed += 1;
-            if let Some(finish) = request.commit(candidate, self.model) {
-                return self.end(row.request, finish, actions);
-            }
+        if keep && let Some(finish) = request.commit(candidate, self.model) {
+            return self.end(row.request, finish, actions);
         }
         if to == self.model {
             return self.keep(now_us, row, actions);

@@ -33,6 +33,15 @@ pub struct StepBatch {
 }
 
 impl StepBatch {
+    /// An empty batch with room for so many rows, tokens and blocks.
+    pub fn with_capacity(rows: usize, tokens: usize, blocks: usize) -> Self {
+        Self {
+            tokens: Vec::with_capacity(tokens),
+            rows: Vec::with_capacity(rows),
+            blocks: Vec::with_capacity(blocks),
+        }
+    }
+
     /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.tokens.clear();

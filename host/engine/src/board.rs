@@ -1,7 +1,7 @@
 //! What every subserver can see of the others: how many wait, how many run, until when. Written by its owner, read by all
 //! when they decide whether to launch.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -14,10 +14,13 @@ use tokenrouter_core::limits::MODELS_MAX;
 struct Lines {
     waiting: AtomicU32,
     running: AtomicU32,
+    holding: AtomicBool,
     ends_us: AtomicU64,
     step_us: AtomicU64,
-    /// Requests, as bits of an f32, that are expected to go to each model after the running or the next step.
+    /// For each model, as bits of an f32: requests of the running step that are expected to go there.
     newcomers: [AtomicU32; MODELS_MAX],
+    /// For each model, as bits of an f32: the probability that a request goes there after a step.
+    probability: [AtomicU32; MODELS_MAX],
 }
 
 /// The board of a deployment.
@@ -77,6 +80,12 @@ impl Board {
         let lines = &self.models[model.index()];
         lines.ends_us.store(ends_us, Ordering::SeqCst);
         lines.running.store(rows, Ordering::SeqCst);
+        lines.holding.store(false, Ordering::SeqCst);
+    }
+
+    /// `model` holds back what waits, or has nothing waiting. Returns what it did before.
+    pub(crate) fn set_holding(&self, model: ModelIndex, holding: bool) -> bool {
+        self.models[model.index()].holding.swap(holding, Ordering::SeqCst)
     }
 
     /// The step has ended and its requests are where they go.
@@ -89,9 +98,14 @@ impl Board {
         self.models[model.index()].step_us.store(step_us, Ordering::SeqCst);
     }
 
-    /// How many requests are expected to go from `model` to `to` after its running or its next step.
+    /// How many requests of `model`'s step are expected to go to `to`.
     pub(crate) fn set_newcomers(&self, model: ModelIndex, to: ModelIndex, requests: f32) {
         self.models[model.index()].newcomers[to.index()].store(requests.to_bits(), Ordering::SeqCst);
+    }
+
+    /// The probability that a request goes from `model` to `to` after a step.
+    pub(crate) fn set_probability(&self, model: ModelIndex, to: ModelIndex, probability: f32) {
+        self.models[model.index()].probability[to.index()].store(probability.to_bits(), Ordering::SeqCst);
     }
 
     /// All models as `reader` sees them.
@@ -100,9 +114,11 @@ impl Board {
         views.extend(self.models.iter().map(|lines| ModelView {
             waiting: lines.waiting.load(Ordering::SeqCst),
             running: lines.running.load(Ordering::SeqCst),
+            holding: lines.holding.load(Ordering::SeqCst),
             ends_us: lines.ends_us.load(Ordering::SeqCst),
             step_us: lines.step_us.load(Ordering::SeqCst),
             newcomers: f32::from_bits(lines.newcomers[reader.index()].load(Ordering::SeqCst)),
+            to_here: f32::from_bits(lines.probability[reader.index()].load(Ordering::SeqCst)),
         }));
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Sender, bounded};
 use tokenrouter_core::admission::{AdmissionLimits, Admissions};
 use tokenrouter_core::kv::blocks_for;
 use tokenrouter_core::launch::LaunchRule;
@@ -23,6 +24,7 @@ use crate::board::Board;
 use crate::generations::Registry;
 use crate::job::{Job, SubmitError, Target};
 use crate::link::{Link, Message};
+use crate::replan::Replanner;
 use crate::stats::{EngineStats, ModelCounters};
 use crate::stream::AnswerStream;
 use crate::subserver::{Subserver, SubserverParts};
@@ -68,7 +70,7 @@ pub struct EngineParts {
     pub policies: Vec<(String, Generation)>,
     /// What happens to a request whose policy fails.
     pub on_fault: FailureMode,
-    /// When idle models launch.
+    /// When idle models launch. [`LaunchRule::Planned`] is planned anew as the engine learns, whatever table it starts with.
     pub rule: LaunchRule,
     /// Bounds.
     pub limits: EngineLimits,
@@ -96,7 +98,7 @@ pub enum EngineError {
         /// The model.
         model: String,
         /// What is wrong.
-        source: ModelError,
+        source: Box<ModelError>,
     },
     /// No thread.
     #[error("cannot start a thread: {0}")]
@@ -177,6 +179,8 @@ pub struct Engine {
     on_fault: FailureMode,
     limits: EngineLimits,
     threads: Vec<JoinHandle<()>>,
+    /// Stops the planner when it is dropped, if there is one.
+    replanner: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Engine {
@@ -191,7 +195,7 @@ impl Engine {
         parts.limits.kv_tokens = blocks * KV_BLOCK_TOKENS;
         for model in &mut parts.models {
             let name = &model.name;
-            model.runner.allocate(blocks).map_err(|source| EngineError::Model { model: name.clone(), source })?;
+            model.runner.allocate(blocks).map_err(|source| EngineError::Model { model: name.clone(), source: Box::new(source) })?;
         }
         let limits = parts.limits;
         let (links, inboxes): (Vec<_>, Vec<_>) =
@@ -223,6 +227,7 @@ impl Engine {
             on_fault: parts.on_fault,
             limits,
             threads: Vec::new(),
+            replanner: None,
         };
         for (index, (model, inbox)) in parts.models.into_iter().zip(inboxes).enumerate() {
             let subserver = Subserver::new(SubserverParts {
@@ -241,7 +246,19 @@ impl Engine {
             let thread = std::thread::Builder::new().name(format!("model-{}", model.name));
             engine.threads.push(thread.spawn(move || subserver.run())?);
         }
+        if matches!(parts.rule, LaunchRule::Planned(_)) {
+            engine.start_replanner()?;
+        }
         Ok(engine)
+    }
+
+    fn start_replanner(&mut self) -> Result<(), EngineError> {
+        let replanner =
+            Replanner::new(self.counters.clone(), self.shared.clone(), self.limits.requests_running_max);
+        let (stop, stopped) = bounded(0);
+        let thread = std::thread::Builder::new().name("planner".to_owned());
+        self.replanner = Some((stop, thread.spawn(move || replanner.run(&stopped))?));
+        Ok(())
     }
 
     /// The models' tokenizer.
@@ -318,6 +335,10 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Release);
         drop(self.shared.admissions().remove(|_| true));
+        if let Some((stop, thread)) = self.replanner.take() {
+            drop(stop);
+            drop(thread.join());
+        }
         for link in &self.shared.links {
             drop(link.send(Message::Stop));
         }

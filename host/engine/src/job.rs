@@ -80,7 +80,7 @@ pub enum SubmitError {
     #[error("{0}")]
     Refused(String),
     /// As many requests wait as may.
-    #[error("{waiting_max} requests are waiting already; try again later")]
+    #[error("{}; try again later", queue_full(*.waiting_max))]
     Overloaded {
         /// The bound of the queue.
         waiting_max: usize,
@@ -91,4 +91,12 @@ pub enum SubmitError {
     /// The engine is ending.
     #[error("the server is shutting down")]
     ShuttingDown,
+}
+
+/// A queue of no places is always full, although nobody waits.
+fn queue_full(waiting_max: usize) -> String {
+    match waiting_max {
+        0 => "as many requests are running as can, and none may wait".to_owned(),
+        _ => format!("{waiting_max} requests are waiting already"),
+    }
 }

@@ -9,12 +9,13 @@ mod engine;
 mod generations;
 mod job;
 mod link;
+mod replan;
 pub mod stats;
 pub mod stream;
 mod subserver;
 
 pub use engine::{Engine, EngineError, EngineLimits, EngineModel, EngineParts};
 pub use job::{Job, SubmitError, Target};
-pub use tokenrouter_core::launch::LaunchRule;
+pub use tokenrouter_core::launch::{LaunchRule, ThresholdTable};
 pub use tokenrouter_core::policy::FailureMode;
 pub use tokenrouter_core::request::Finish;

@@ -2,13 +2,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tokenrouter_core::estimate::Moves;
+use tokenrouter_core::limits::MODELS_MAX;
+
 /// What one subserver has done since the start.
 #[derive(Debug, Default)]
 pub(crate) struct ModelCounters {
     pub(crate) steps: AtomicU64,
     pub(crate) rows: AtomicU64,
     pub(crate) tokens_fed: AtomicU64,
-    pub(crate) tokens_written: AtomicU64,
+    /// Requests by where they went after a step, and the tokens those moves committed.
+    pub(crate) moved: [AtomicU64; MODELS_MAX],
+    pub(crate) committed: [AtomicU64; MODELS_MAX],
     pub(crate) handoffs_out: AtomicU64,
     pub(crate) step_us: AtomicU64,
     pub(crate) policy_faults: AtomicU64,
@@ -20,6 +25,14 @@ pub(crate) struct ModelCounters {
 impl ModelCounters {
     pub(crate) fn add(counter: &AtomicU64, amount: u64) {
         counter.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Copies the scheduler's totals.
+    pub(crate) fn set_moves(&self, moves: &Moves) {
+        for model in 0..MODELS_MAX {
+            Self::set(&self.moved[model], moves.requests[model]);
+            Self::set(&self.committed[model], moves.committed[model]);
+        }
     }
 
     pub(crate) fn set(gauge: &AtomicU64, value: u64) {
@@ -77,7 +90,7 @@ impl ModelCounters {
             steps: get(&self.steps),
             rows: get(&self.rows),
             tokens_fed: get(&self.tokens_fed),
-            tokens_written: get(&self.tokens_written),
+            tokens_written: self.committed.iter().map(get).sum(),
             handoffs_out: get(&self.handoffs_out),
             step_us: get(&self.step_us),
             policy_faults: get(&self.policy_faults),

@@ -73,7 +73,7 @@ impl Subserver {
             counters: parts.counters,
             routing: Routing::default(),
             views: Vec::new(),
-            batch: StepBatch::default(),
+            batch: parts.limits.batch(parts.kv_blocks),
             asks: Vec::new(),
             output: StepOutput::default(),
             verdicts: Vec::new(),
@@ -120,7 +120,10 @@ impl Subserver {
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Arrive { request, from } => self.arrive(request, from),
-            Message::Forget(seat) => self.scheduler.forget(seat),
+            Message::Forget(seat) => {
+                self.scheduler.forget(seat);
+                self.publish_kept();
+            }
             Message::Sweep => {
                 let before = self.scheduler.waiting();
                 self.scheduler.sweep_abandoned(&mut self.actions);
@@ -184,7 +187,9 @@ impl Subserver {
         let decision = self.scheduler.launch(view, &mut self.batch);
         if decision == Decision::Launch {
             let rows = self.batch.rows.len();
-            self.publish_newcomers();
+            for to in self.models() {
+                board.set_newcomers(self.model, to, self.scheduler.newcomers(to));
+            }
             board.started(self.model, rows as u32, board.now_us() + self.scheduler.latency().expected_us(rows));
             board.sub_waiting(self.model, rows as u32);
             if self.rule == LaunchRule::Lookahead {
@@ -194,6 +199,12 @@ impl Subserver {
         } else if self.rule.is_synchronous() && board.turn() == self.model && self.scheduler.waiting() > 0 {
             // Older requests hold the KV that those here need; they wait at another model, which must have its turn.
             self.pass_turn(&LaunchRule::StepSync);
+        } else {
+            let holds = self.scheduler.waiting() > 0;
+            if !board.set_holding(self.model, holds) && holds {
+                // Others that hold back as well must know, or all would wait for each other.
+                self.wake_waiting();
+            }
         }
         decision
     }
@@ -235,7 +246,9 @@ impl Subserver {
         self.count(step_us);
         let kept = self.scheduler.waiting() - kept_before;
         self.shared.board.add_waiting(self.model, kept as u32);
-        self.publish_newcomers();
+        for to in self.models() {
+            self.shared.board.set_probability(self.model, to, self.scheduler.probability(to));
+        }
         self.act();
         self.finish_step();
     }
@@ -260,16 +273,13 @@ impl Subserver {
         ModelCounters::add(&counters.steps, 1);
         ModelCounters::add(&counters.rows, rows as u64);
         ModelCounters::add(&counters.tokens_fed, self.batch.tokens.len() as u64);
-        ModelCounters::add(&counters.tokens_written, self.scheduler.take_committed());
+        counters.set_moves(self.scheduler.moves());
         ModelCounters::add(&counters.step_us, step_us);
         ModelCounters::set(&counters.kv_evictions, self.scheduler.kv().evictions());
     }
 
-    /// Tells the others how many requests to expect from here.
-    fn publish_newcomers(&self) {
-        for to in (0..self.views.len() as u32).map(ModelIndex) {
-            self.shared.board.set_newcomers(self.model, to, self.scheduler.newcomers(to));
-        }
+    fn models(&self) -> impl Iterator<Item = ModelIndex> + use<> {
+        (0..self.shared.links.len() as u32).map(ModelIndex)
     }
 
     /// Sends requests on and tells clients and peers what has ended.
@@ -291,6 +301,11 @@ impl Subserver {
                 }
             }
         }
+        self.publish_kept();
+    }
+
+    /// Shows what requests keep at this model, pending ones included.
+    fn publish_kept(&self) {
         let kv = self.scheduler.kv();
         ModelCounters::set(&self.counters.kv_blocks_used, (kv.blocks_total() - kv.blocks_free()) as u64);
         ModelCounters::set(&self.counters.seats_taken, kv.seats_taken() as u64);

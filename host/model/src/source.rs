@@ -135,7 +135,7 @@ impl Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Embedded(model) => write!(f, "embedded:{}", model.name()),
+            Source::Embedded(model) => write!(f, "embedded:tiny/{}", model.name()),
             Source::Folder(folder) => folder.display().fmt(f),
         }
     }

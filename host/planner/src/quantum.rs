@@ -9,6 +9,12 @@ const DEFAULT_ERROR_MAX: f64 = 0.005;
 /// Most quanta that the default gives to the shortest latency.
 const DEFAULT_SHORTEST_QUANTA_MAX: u16 = 32;
 
+/// Largest relative error of a latency that the fine quantum accepts: latencies written with few digits come out exactly.
+const FINE_ERROR_MAX: f64 = 1e-5;
+
+/// Most quanta that the fine quantum gives to the shortest latency.
+const FINE_SHORTEST_QUANTA_MAX: u16 = 64;
+
 /// Step latencies `L_i = d_i * quantum`, with whole `d_i`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latencies {
@@ -57,19 +63,32 @@ impl Latencies {
     /// # Errors
     /// As [`Latencies::with_quantum`].
     pub fn new(latency_ms: &[f64]) -> Result<Self, PlanError> {
+        Self::within(latency_ms, DEFAULT_ERROR_MAX, DEFAULT_SHORTEST_QUANTA_MAX)
+    }
+
+    /// As [`Latencies::new`], but within 0.001 % and up to 64 quanta: (6.0, 27.9) ms become (20, 93) quanta of 0.3 ms. For
+    /// systems that [`Handback`](crate::Handback) solves, where more quanta cost little.
+    ///
+    /// # Errors
+    /// As [`Latencies::with_quantum`].
+    pub fn fine(latency_ms: &[f64]) -> Result<Self, PlanError> {
+        Self::within(latency_ms, FINE_ERROR_MAX, FINE_SHORTEST_QUANTA_MAX)
+    }
+
+    fn within(latency_ms: &[f64], error_max: f64, shortest_quanta_max: u16) -> Result<Self, PlanError> {
         let latency_ms_min = shortest(latency_ms)?;
         let error = |quantum_ms: f64| {
             let off = |ms: &f64| ((ms / quantum_ms).round() * quantum_ms / ms - 1.0).abs();
             latency_ms.iter().map(off).fold(0.0, f64::max)
         };
         let mut best = (f64::INFINITY, latency_ms_min);
-        for shortest_quanta in 1..=DEFAULT_SHORTEST_QUANTA_MAX {
+        for shortest_quanta in 1..=shortest_quanta_max {
             let quantum_ms = latency_ms_min / f64::from(shortest_quanta);
             let error = error(quantum_ms);
             if error < best.0 {
                 best = (error, quantum_ms);
             }
-            if error <= DEFAULT_ERROR_MAX {
+            if error <= error_max {
                 break;
             }
         }
@@ -119,6 +138,8 @@ mod tests {
         assert_eq!(Latencies::new(&[6.0, 27.9]).unwrap().quanta(), [3, 14]);
         assert_eq!(Latencies::new(&[5.0, 25.0]).unwrap().quanta(), [1, 5]);
         assert_eq!(Latencies::new(&[27.9, 6.0]).unwrap().quanta(), [14, 3]);
+        assert_eq!(Latencies::fine(&[6.0, 27.9]).unwrap().quanta(), [20, 93]);
+        assert_eq!(Latencies::fine(&[5.0, 25.0]).unwrap().quanta(), [1, 5]);
         for seed in 0..200u32 {
             let ms: Vec<f64> = (1..=3).map(|i| 1.0 + f64::from(seed * i % 97) * 0.37).collect();
             let latencies = Latencies::new(&ms).unwrap();

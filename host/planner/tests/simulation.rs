@@ -4,10 +4,8 @@
 mod common;
 
 use common::handback;
-use tokenrouter_core::ModelIndex;
 use tokenrouter_core::launch::LaunchRule;
-use tokenrouter_core::scheduler::StepLimits;
-use tokenrouter_planner::sim::{Latency, LatencyCurve, Report, SimRequest, SimRouting, Simulation, SimulationParts};
+use tokenrouter_planner::sim::{ClosedLoop, Latency, LatencyCurve, Report, SimRouting};
 use tokenrouter_planner::{Latencies, Planner, Routing, Search, System};
 
 const SMALL_MS: f64 = 6.0;
@@ -18,30 +16,16 @@ fn paper_latencies() -> Vec<Latency> {
     vec![Latency::Constant(SMALL_MS * 1e3), Latency::Constant(LARGE_MS * 1e3)]
 }
 
-/// A closed loop of `n` requests with long answers, measured over 60,000 tokens.
+/// A closed loop of `n` requests, measured over 60,000 tokens.
 fn run(latencies: Vec<Latency>, routing: SimRouting, rule: LaunchRule, n: usize) -> Report {
-    let parts = SimulationParts {
+    ClosedLoop {
         latencies,
         routing,
         rule,
-        // No request is ever a long stretch and none waits for its bound: the model knows neither.
-        limits: StepLimits { long_tokens_min: usize::MAX, wait_us_max: u64::MAX / 2, ..StepLimits::default() },
-        concurrency: n,
-        kv_tokens: 1 << 20,
-        kv_tokens_promised: 1 << 20,
-    };
-    let requests: Vec<_> = (0..600)
-        .map(|seed| SimRequest {
-            seed,
-            prompt: vec![1],
-            tokens_max: 1_000,
-            stop_token: None,
-            entry: ModelIndex(0),
-            arrives_us: 0,
-            leaves_us: None,
-        })
-        .collect();
-    Simulation::new(&parts, &requests).measure(3_000, 60_000)
+        requests: n,
+        seed: 0,
+    }
+    .measure(60_000)
 }
 
 fn threshold(b: usize) -> LaunchRule {
@@ -53,11 +37,26 @@ fn threshold(b: usize) -> LaunchRule {
 fn the_simulator_agrees_with_the_markov_model() {
     let latencies = Latencies::with_quantum(&[SMALL_MS, LARGE_MS], 0.1).unwrap();
     let mut planner = Planner::new(System::new(latencies, Routing::one_token_handback(P).unwrap()).unwrap());
-    for (n, b) in [(1, 1), (2, 1), (2, 2), (3, 2), (4, 1), (4, 3), (4, 4), (8, 1), (8, 5), (8, 8), (12, 8)] {
+    for (n, b) in [
+        (1, 1),
+        (2, 1),
+        (2, 2),
+        (3, 2),
+        (4, 1),
+        (4, 3),
+        (4, 4),
+        (8, 1),
+        (8, 5),
+        (8, 8),
+        (12, 8),
+    ] {
         let predicted = planner.tokens_per_s(n, &[1, b]).unwrap();
         let simulated = run(paper_latencies(), handback(P), threshold(b), n).tokens_per_s;
         let ratio = simulated / predicted;
-        assert!((ratio - 1.0).abs() < 0.01, "N = {n}, B1 = {b}: simulated {simulated:.1}, predicted {predicted:.1}");
+        assert!(
+            (ratio - 1.0).abs() < 0.01,
+            "N = {n}, B1 = {b}: simulated {simulated:.1}, predicted {predicted:.1}"
+        );
     }
 }
 
@@ -81,7 +80,11 @@ fn lookahead_is_close_to_the_best_fixed_threshold() {
 /// Bursty routing of the same mean: the threshold planned for p does not fit, look-ahead adapts.
 #[test]
 fn lookahead_beats_the_planned_threshold_on_bursty_routing() {
-    let bursty = SimRouting::Bursty { calm_p: 0.10, storm_p: 0.85, flip: 0.05 };
+    let bursty = SimRouting::Bursty {
+        calm_p: 0.10,
+        storm_p: 0.85,
+        flip: 0.05,
+    };
     let latencies = Latencies::new(&[SMALL_MS, LARGE_MS]).unwrap();
     let mut planner = Planner::new(System::new(latencies, Routing::one_token_handback(P).unwrap()).unwrap());
     for n in [4, 8, 16] {
@@ -89,19 +92,32 @@ fn lookahead_beats_the_planned_threshold_on_bursty_routing() {
         let planned = rows.iter().find(|row| row.best).unwrap().b[1];
         let fixed = run(paper_latencies(), bursty.clone(), threshold(planned), n).tokens_per_s;
         let lookahead = run(paper_latencies(), bursty.clone(), LaunchRule::Lookahead, n).tokens_per_s;
-        println!("N = {n}, bursty: look-ahead / planned threshold = {:.3}", lookahead / fixed);
-        assert!(lookahead > fixed, "N = {n}: look-ahead {lookahead:.1}, B1 = {planned} {fixed:.1}");
+        println!(
+            "N = {n}, bursty: look-ahead / planned threshold = {:.3}",
+            lookahead / fixed
+        );
+        assert!(
+            lookahead > fixed,
+            "N = {n}: look-ahead {lookahead:.1}, B1 = {planned} {fixed:.1}"
+        );
     }
 }
 
 /// Whole stretches by one model, as GlimpRouter routes: waiting for company is harmful, and look-ahead knows.
 #[test]
 fn lookahead_is_as_good_as_eager_on_step_level_routing() {
-    let stretches = SimRouting::Stretches { large_p: 0.2, small_tokens: 40, large_tokens: 60 };
+    let stretches = SimRouting::Stretches {
+        large_p: 0.2,
+        small_tokens: 40,
+        large_tokens: 60,
+    };
     for n in [4, 8, 16] {
         let eager = run(paper_latencies(), stretches.clone(), LaunchRule::Eager, n).tokens_per_s;
         let lookahead = run(paper_latencies(), stretches.clone(), LaunchRule::Lookahead, n).tokens_per_s;
-        assert!(lookahead >= 0.99 * eager, "N = {n}: look-ahead {lookahead:.1}, eager {eager:.1}");
+        assert!(
+            lookahead >= 0.99 * eager,
+            "N = {n}: look-ahead {lookahead:.1}, eager {eager:.1}"
+        );
     }
 }
 
@@ -122,10 +138,50 @@ fn asynchronous_launching_beats_the_synchronous_rules() {
 #[test]
 fn lookahead_gains_over_eager_under_interference() {
     let curve = |us: f64, busy_factor| {
-        Latency::Curve(LatencyCurve { points: vec![(1, us)], token_us: 0.0, busy_factor })
+        Latency::Curve(LatencyCurve {
+            points: vec![(1, us)],
+            token_us: 0.0,
+            busy_factor,
+        })
     };
     let latencies = vec![curve(4_800.0, 2.0), curve(25_100.0, 32.1 / 25.1)];
     let eager = run(latencies.clone(), handback(P), LaunchRule::Eager, 8).tokens_per_s;
     let lookahead = run(latencies, handback(P), LaunchRule::Lookahead, 8).tokens_per_s;
     assert!(lookahead > eager, "look-ahead {lookahead:.1}, eager {eager:.1}");
+}
+
+/// What a planner is told of bursts, stretches and traces is how often a step of the small model hands over in the long run:
+/// one step for every token that it commits, and one for every candidate that it hands over.
+#[test]
+fn the_mean_of_a_routing_is_what_a_simulation_shows() {
+    let trace = (0..100).map(|step| step % 10 < 3).collect();
+    for routing in [
+        SimRouting::Bursty {
+            calm_p: 0.10,
+            storm_p: 0.85,
+            flip: 0.05,
+        },
+        SimRouting::Stretches {
+            large_p: 0.3,
+            small_tokens: 5,
+            large_tokens: 7,
+        },
+        SimRouting::Trace { hands_over: trace },
+        SimRouting::of(&Routing::r_stitch(0.2, 0.4).unwrap()),
+    ] {
+        let mean = routing.mean().unwrap();
+        let report = run(paper_latencies(), routing.clone(), LaunchRule::Eager, 1);
+        let steps = report.models[0].steps as f64;
+        let handed_over = 1.0 - report.models[0].tokens as f64 / steps;
+        let handed_back = steps * handed_over / report.models[1].steps as f64;
+        let (p, q) = (mean.p()[0][1], mean.p()[1][0]);
+        assert!(
+            (handed_over / p - 1.0).abs() < 0.05,
+            "{routing:?}: {handed_over}, expected {p}"
+        );
+        assert!(
+            (handed_back / q - 1.0).abs() < 0.05,
+            "{routing:?}: {handed_back}, expected {q}"
+        );
+    }
 }

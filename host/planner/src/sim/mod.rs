@@ -4,6 +4,7 @@
 //! cancellations.
 
 mod answer;
+mod closed_loop;
 mod kv;
 mod latency;
 mod report;
@@ -11,6 +12,7 @@ mod routing;
 mod world;
 
 pub use answer::{Commit, SimAnswer};
+pub use closed_loop::ClosedLoop;
 pub use kv::next_token;
 pub use latency::{Latency, LatencyCurve};
 pub use report::{ModelReport, Report, Waits};

@@ -3,10 +3,11 @@
 
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::draw::{Purpose, uniform_f32};
-use tokenrouter_core::policy::{
-    Decisions, LeavingRow, Parcel, Policy, PolicyFault, PolicyState, RouteBatch,
-};
+use tokenrouter_core::policy::{Decisions, LeavingRow, Parcel, Policy, PolicyFault, PolicyState, RouteBatch};
 use tokenrouter_core::signal::{Plan, Signal};
+
+use crate::error::PlanError;
+use crate::routing::Routing;
 
 /// A routing rule for a simulation.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +47,51 @@ pub enum SimRouting {
     },
 }
 
+impl SimRouting {
+    /// The policy of a plan. A move commits its candidate iff the plan counts a token for it, so the plan's counts must be 0
+    /// or 1, as those of [`Routing`]'s named policies are.
+    pub fn of(routing: &Routing) -> Self {
+        let keep = routing
+            .c()
+            .iter()
+            .map(|row| row.iter().map(|&tokens| tokens > 0.0).collect());
+        Self::Matrix {
+            p: routing.p().to_vec(),
+            keep: keep.collect(),
+        }
+    }
+
+    /// The matrices with the same mean moves, for a planner, which knows no bursts, stretches or traces.
+    ///
+    /// # Errors
+    /// Probabilities outside of 0..=1, rows that do not sum to 1, an empty trace.
+    pub fn mean(&self) -> Result<Routing, PlanError> {
+        match self {
+            Self::Matrix { p, keep } => {
+                let counts = keep
+                    .iter()
+                    .map(|row| row.iter().map(|&keep| f64::from(u8::from(keep))).collect());
+                Routing::new(p.clone(), counts.collect())
+            }
+            // It changes as often from calm to stormy as back, so half of the steps are in a burst.
+            Self::Bursty { calm_p, storm_p, .. } => Routing::one_token_handback((calm_p + storm_p) / 2.0),
+            Self::Stretches {
+                large_p,
+                small_tokens,
+                large_tokens,
+            } => {
+                // A stretch takes one step of the small model if the large one gets it, else one for each of its tokens.
+                let small_steps = large_p + (1.0 - large_p) * f64::from(*small_tokens);
+                Routing::r_stitch(large_p / small_steps, 1.0 / f64::from(*large_tokens))
+            }
+            Self::Trace { hands_over } => {
+                let handed_over = hands_over.iter().filter(|&&hand_over| hand_over).count();
+                Routing::one_token_handback(handed_over as f64 / hands_over.len() as f64)
+            }
+        }
+    }
+}
+
 /// A [`SimRouting`] as a policy.
 #[derive(Clone, Debug)]
 pub struct SimPolicy {
@@ -60,8 +106,18 @@ impl SimPolicy {
     /// The policy for a deployment of `models` models.
     pub fn new(routing: SimRouting, models: usize) -> Self {
         // Two draws a step: where to, and whether the hidden state changes.
-        let signals = (0..models as u32).map(|model| vec![Signal::Uniform(2 * model), Signal::Uniform(2 * model + 1)]).collect();
-        Self { routing, plan: Plan { entry: SMALL, state_words: 2, signals, texts: false } }
+        let signals = (0..models as u32)
+            .map(|model| vec![Signal::Uniform(2 * model), Signal::Uniform(2 * model + 1)])
+            .collect();
+        Self {
+            routing,
+            plan: Plan {
+                entry: SMALL,
+                state_words: 2,
+                signals,
+                texts: false,
+            },
+        }
     }
 
     /// Where one row goes, and its new state.
@@ -76,10 +132,18 @@ impl SimPolicy {
                 let hand_over = to_draw < if stormy { *storm_p } else { *calm_p };
                 (if hand_over { LARGE } else { SMALL }, [u64::from(stormy), second])
             }
-            SimRouting::Stretches { large_p, small_tokens, large_tokens } => {
+            SimRouting::Stretches {
+                large_p,
+                small_tokens,
+                large_tokens,
+            } => {
                 // first: tokens left of the stretch; 0 at its beginning.
                 if at == LARGE {
-                    let left = if first == 0 { u64::from(*large_tokens) - 1 } else { first - 1 };
+                    let left = if first == 0 {
+                        u64::from(*large_tokens) - 1
+                    } else {
+                        first - 1
+                    };
                     (if left == 0 { SMALL } else { LARGE }, [left, second])
                 } else if first == 0 && to_draw < *large_p {
                     (LARGE, [0, second])
@@ -90,7 +154,11 @@ impl SimPolicy {
             }
             SimRouting::Trace { hands_over } => {
                 // first: steps done at the small model, plus one; 0: not started.
-                let place = if first == 0 { (to_draw * hands_over.len() as f64) as u64 } else { first - 1 };
+                let place = if first == 0 {
+                    (to_draw * hands_over.len() as f64) as u64
+                } else {
+                    first - 1
+                };
                 let hand_over = hands_over[(place % hands_over.len() as u64) as usize];
                 (if hand_over { LARGE } else { SMALL }, [place + 2, second])
             }
@@ -143,7 +211,10 @@ impl Policy for SimPolicy {
     }
 
     fn send(&mut self, at: ModelIndex, to: ModelIndex, row: LeavingRow<'_>) -> Result<Parcel, PolicyFault> {
-        Ok(Parcel { keep_candidate: self.keeps(at, to), state: PolicyState::new(row.state) })
+        Ok(Parcel {
+            keep_candidate: self.keeps(at, to),
+            state: PolicyState::new(row.state),
+        })
     }
 
     fn receive(&mut self, _: ModelIndex, _: ModelIndex, parcel: &Parcel) -> Result<PolicyState, PolicyFault> {

@@ -78,6 +78,7 @@ struct Node {
     latency: Latency,
     batch: StepBatch,
     rows: u32,
+    holding: bool,
     started_us: u64,
     ends_us: Option<u64>,
     expected_end_us: u64,
@@ -89,8 +90,14 @@ struct Node {
     steps: u64,
     rows_total: u64,
     busy_us: u64,
-    tokens: u64,
+    tokens_before: u64,
     waits_us: Vec<u64>,
+}
+
+impl Node {
+    fn tokens(&self) -> u64 {
+        self.scheduler.moves().committed.iter().sum()
+    }
 }
 
 /// A deployment in virtual time.
@@ -139,6 +146,7 @@ impl Simulation {
                 latency: latency.clone(),
                 batch: StepBatch::default(),
                 rows: 0,
+                holding: false,
                 started_us: 0,
                 ends_us: None,
                 expected_end_us: 0,
@@ -149,7 +157,7 @@ impl Simulation {
                 steps: 0,
                 rows_total: 0,
                 busy_us: 0,
-                tokens: 0,
+                tokens_before: 0,
                 waits_us: Vec::new(),
             }
         };
@@ -214,7 +222,8 @@ impl Simulation {
         self.run_while(|simulation| simulation.committed.get() < warm_up);
         let (from_us, from_tokens) = (self.now_us, self.committed.get());
         for node in &mut self.nodes {
-            (node.steps, node.rows_total, node.busy_us, node.tokens) = (0, 0, 0, 0);
+            (node.steps, node.rows_total, node.busy_us) = (0, 0, 0);
+            node.tokens_before = node.tokens();
             node.waits_us.clear();
         }
         self.run_while(|simulation| simulation.committed.get() < warm_up + measured);
@@ -224,7 +233,7 @@ impl Simulation {
             steps: node.steps,
             batch_mean: node.rows_total as f64 / node.steps as f64,
             utilisation: node.busy_us as f64 / 1e6 / seconds,
-            tokens: node.tokens,
+            tokens: node.tokens() - node.tokens_before,
             waits: Waits::of(std::mem::take(&mut node.waits_us)),
             kv_evictions: node.scheduler.kv().evictions(),
         });
@@ -327,7 +336,6 @@ impl Simulation {
         let requests = node.scheduler.candidates();
         self.routing.decide(at, requests, result, &mut self.policy, FailureMode::Fail, &mut self.verdicts);
         node.scheduler.settle(self.now_us, &node.candidates, &mut self.verdicts, &mut self.actions);
-        node.tokens += node.scheduler.take_committed();
         self.act(model);
         if self.sync.is_synchronous() && self.turn == at {
             self.turn = next_turn(&self.sync, at, &self.views(at));
@@ -371,9 +379,11 @@ impl Simulation {
             .map(|node| ModelView {
                 waiting: node.scheduler.waiting() as u32,
                 running: node.rows,
+                holding: node.holding,
                 ends_us: node.expected_end_us,
                 step_us: node.scheduler.latency().expected_us(node.scheduler.waiting().max(1)),
                 newcomers: node.scheduler.newcomers(reader),
+                to_here: node.scheduler.probability(reader),
             })
             .collect()
     }
@@ -412,7 +422,9 @@ impl Simulation {
                     self.turn = next_turn(&LaunchRule::StepSync, at, &models);
                     return self.turn != at;
                 }
-                false
+                // Others that hold back as well decide anew once they see it.
+                let holds = node.scheduler.waiting() > 0;
+                !std::mem::replace(&mut node.holding, holds) && holds
             }
         }
     }
@@ -420,6 +432,7 @@ impl Simulation {
     fn start_step(&mut self, model: usize, peer_busy: bool) {
         let node = &mut self.nodes[model];
         node.rows = node.batch.rows.len() as u32;
+        node.holding = false;
         node.waits_us.extend(node.scheduler.step_waits_us(self.now_us));
         node.candidates.clear();
         node.signals.clear();

@@ -54,13 +54,26 @@ pub fn reference(routing: &SimRouting, models: usize, request: &SimRequest) -> V
                 other => unreachable!("the simulated policies do not ask for {other:?}"),
             })
             .collect();
-        let row = RouteBatch { candidates: vec![candidate], signals: signals.clone(), state, texts: Vec::new() };
+        let row = RouteBatch {
+            candidates: vec![candidate],
+            signals: signals.clone(),
+            state,
+            texts: Vec::new(),
+        };
         let mut decisions = Decisions::default();
         policy.route(at, &row, &mut decisions).unwrap();
         let to = decisions.destinations[0];
-        let mut parcel = Parcel { keep_candidate: true, state: PolicyState::new(&decisions.state) };
+        let mut parcel = Parcel {
+            keep_candidate: true,
+            state: PolicyState::new(&decisions.state),
+        };
         if to != at {
-            let leaving = LeavingRow { candidate, signals: &signals, state: &decisions.state, text: "" };
+            let leaving = LeavingRow {
+                candidate,
+                signals: &signals,
+                state: &decisions.state,
+                text: "",
+            };
             parcel = policy.send(at, to, leaving).unwrap();
         }
         if parcel.keep_candidate || discards >= DISCARDS_RUNNING_MAX {
@@ -83,5 +96,8 @@ pub fn reference(routing: &SimRouting, models: usize, request: &SimRequest) -> V
 
 /// Two models, one token from the large one.
 pub fn handback(p: f64) -> SimRouting {
-    SimRouting::Matrix { p: vec![vec![1.0 - p, p], vec![1.0, 0.0]], keep: vec![vec![true, false], vec![true, true]] }
+    SimRouting::Matrix {
+        p: vec![vec![1.0 - p, p], vec![1.0, 0.0]],
+        keep: vec![vec![true, false], vec![true, true]],
+    }
 }

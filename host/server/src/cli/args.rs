@@ -7,6 +7,9 @@ use clap::{Args, Parser, Subcommand};
 use tokenrouter_host::deployment::{DeploymentError, DeploymentFile, Launch, OptionValue, Whole, parse_setting};
 use tokenrouter_policy::Setting;
 
+use super::plan::{PLAN_EXAMPLES, PlanArgs};
+use super::simulate::{SIMULATE_EXAMPLES, SimulateArgs};
+
 const ABOUT: &str = "Serves one answer from several language models: a small model writes, and after every token a routing \
     policy decides who writes the next";
 
@@ -22,10 +25,12 @@ Examples:
       Route by a policy of your own.
   tokenrouter-host --config my-deployment.toml --launch threshold:1,4
       Serve your own models, with delayed batching.
+  tokenrouter-host plan --help, tokenrouter-host simulate --help
+      Find thresholds for it.
 
 Then:
-  curl http://127.0.0.1:30000/v1/completions -H 'content-type: application/json' \\
-    -d '{\"model\": \"tiny\", \"prompt\": \"23*03-98-37*05=\", \"max_tokens\": 64, \"temperature\": 0}'
+  curl http://127.0.0.1:30000/v1/completions \\
+    -d '{\"prompt\": \"23*03-98-37*05=\", \"max_tokens\": 64, \"temperature\": 0}'
 
 config/tiny.toml is the built-in deployment with every key explained; GET /info shows what is served.";
 
@@ -46,6 +51,12 @@ pub(super) enum Command {
     /// Serve a deployment over HTTP (what the command does without a subcommand)
     #[command(after_help = EXAMPLES)]
     Serve(ServeArgs),
+    /// Predict throughput for delayed batching, and the threshold to wait for
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(PlanArgs),
+    /// Run the scheduler in virtual time, to compare launch rules
+    #[command(after_help = SIMULATE_EXAMPLES)]
+    Simulate(SimulateArgs),
 }
 
 /// Options of `serve`. Each wins over the deployment file.
@@ -65,8 +76,8 @@ pub(super) struct ServeArgs {
     /// Address to listen at [default: the deployment's, 127.0.0.1:30000 if it has none]
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) listen: Option<String>,
-    /// When an idle model starts its next step: eager, threshold:B0,B1,... (a number of requests for each model), lookahead,
-    /// step-sync or model-sync [default: the deployment's, eager if it has none]
+    /// When an idle model starts its next step: eager, threshold (planned while serving), threshold:B0,B1,... (a number of
+    /// requests for each model), lookahead, step-sync or model-sync [default: the deployment's, lookahead if it has none]
     #[arg(long, value_name = "RULE")]
     pub(super) launch: Option<Launch>,
     /// How long running requests may take to finish after Ctrl-C or SIGTERM, in seconds; a second signal ends at once

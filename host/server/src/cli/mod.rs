@@ -1,12 +1,18 @@
 //! The command line: its arguments, what it prints, and how it ends.
 //!
-//! Exit codes: 0 after an orderly end, 2 for a command line or a deployment that cannot be served, 1 for anything else.
+//! Exit codes: 0 after an orderly end, 2 for a command line or a file that asks for what cannot be done, 1 for anything else.
 
 mod args;
 mod banner;
 mod logging;
+mod output;
+mod parallel;
+mod plan;
 mod serve;
 mod signals;
+mod simulate;
+mod table;
+mod workload;
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +24,7 @@ use args::Command;
 
 /// Why the command ends with an error.
 enum Failure {
-    /// What was asked for cannot be served: exit code 2.
+    /// What was asked for cannot be done: exit code 2.
     Asked(anyhow::Error),
     /// Something else: exit code 1.
     Other(anyhow::Error),
@@ -37,15 +43,17 @@ impl Failure {
 /// Runs the command to its end.
 #[expect(clippy::print_stderr, reason = "a command says on standard error why it failed")]
 pub fn run(cli: Cli) -> ExitCode {
-    let args = match cli.command {
-        Some(Command::Serve(args)) => args,
-        None => cli.serve,
+    let ended = match cli.command {
+        Some(Command::Serve(args)) => serve::serve(args),
+        Some(Command::Plan(args)) => plan::run(&args),
+        Some(Command::Simulate(args)) => simulate::run(&args),
+        None => serve::serve(cli.serve),
     };
-    let (error, code) = match serve::serve(args) {
+    let (error, code) = match ended {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Asked(error)) => (error, 2),
         Err(Failure::Other(error)) => (error, 1),
     };
-    eprintln!("error: {error}");
+    eprintln!("error: {error:#}");
     ExitCode::from(code)
 }

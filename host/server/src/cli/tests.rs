@@ -9,7 +9,7 @@ fn deployment(args: &[&str]) -> DeploymentFile {
     let cli = Cli::try_parse_from([&["tokenrouter-host"], args].concat()).unwrap();
     let serve = match cli.command {
         Some(Command::Serve(serve)) => serve,
-        None => cli.serve,
+        _ => cli.serve,
     };
     serve.deployment().unwrap()
 }

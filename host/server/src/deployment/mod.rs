@@ -19,7 +19,7 @@ pub use file::{
     BUILT_IN, DeploymentFile, Fallback, LaunchEntry, LimitsEntry, ModelEntry, OnFailure, OnFailureMode, PolicyEntry,
     ServerEntry,
 };
-pub use launch::Launch;
+pub use launch::{Launch, LaunchError};
 pub use load::{Loaded, LoadedModel, LoadedOption, LoadedPolicy};
 pub use plugin::{EMBEDDED_POLICIES, NO_PLUGIN, Plugin};
 pub use source::ModelSource;

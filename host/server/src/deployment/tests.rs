@@ -65,7 +65,7 @@ fn the_deployment_of_three_models_reads() {
 fn what_is_not_written_has_its_default() {
     let file = parse(MINIMAL).unwrap();
     assert_eq!(file.policy.plugin, "none");
-    assert_eq!(file.launch.rule.0, LaunchRule::Eager);
+    assert_eq!(file.launch.rule.0, LaunchRule::Lookahead);
     assert_eq!(file.server.listen, "127.0.0.1:30000");
     assert_eq!(file.limits.engine(), tokenrouter_engine::EngineLimits::default());
 }
@@ -79,7 +79,7 @@ fn errors_name_file_line_column_and_what_would_be_right() {
         ),
         (
             "[launch]\nrule = \"fast\"\n",
-            "d.toml:6:8: \"fast\" is not a launch rule; they are eager, threshold:B0,B1,..., lookahead, step-sync and model-sync",
+            "d.toml:6:8: \"fast\" is not a launch rule; they are eager, threshold, threshold:B0,B1,..., lookahead, step-sync and model-sync",
         ),
         (
             "[limits]\nrows_max = 0\n",

@@ -34,7 +34,7 @@ pub(super) enum Prompt {
 /// A request for completions, one a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CompletionRequest {
-    /// The name under which the client asked, and under which it is answered.
+    /// The name under which the client asked, the deployment's if it gave none, and under which it is answered.
     pub(super) model: String,
     pub(super) target: Target,
     pub(super) prompts: Vec<Prompt>,
@@ -60,9 +60,7 @@ impl CompletionRequest {
         let body: Value = serde_json::from_str(text).map_err(|error| ApiError::Json(error.to_string()))?;
         let fields = Fields::of_body(&body)?;
         unsupported::check(&fields)?;
-        let model = fields
-            .text("model")?
-            .ok_or_else(|| fields.refuse("model", &format!("is missing; there are {}", names.all().join(", "))))?;
+        let model = fields.text("model")?.unwrap_or(&names.deployment);
         let target = names.target(model)?;
         let (options, attribution) = own_fields(&fields)?;
         if !options.is_empty() && !names.is_routed(&target) {

@@ -1,0 +1,152 @@
+//! Arguments of `simulate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tokenrouter_host::deployment::Launch;
+use tokenrouter_planner::sim::{Latency, SimRouting};
+
+use super::latency_file;
+use super::routing::RoutingRule;
+use super::rules::RuleList;
+use crate::cli::workload::{self, Concurrency, Handover, Milliseconds, Weights};
+
+/// Shown below the options.
+pub(in crate::cli) const SIMULATE_EXAMPLES: &str = "\
+Example: is the planned threshold better than launching at once, and what does look-ahead do without any plan?
+  $ tokenrouter-host simulate --latency-ms 6.0,27.9 --p 0.35 --concurrency 8
+  N           launch  tokens/s  per user  rows a step    busy %  wait p50 ms         p95         p99
+  8            eager     367.9      46.0  2.58 / 3.62  86 / 100   0.0 / 15.9  2.4 / 25.5  4.5 / 27.6
+     threshold (1,5)     397.4      49.7  2.97 / 5.57   80 / 70    0.0 / 6.0  2.1 / 36.0  2.1 / 42.0
+           lookahead     402.5      50.3  3.17 / 5.57   76 / 71    0.0 / 6.0  0.0 / 33.9  3.9 / 39.9
+
+More examples:
+  tokenrouter-host simulate --latency-ms 6.0,27.9 --routing bursty:0.10,0.85,0.05 --concurrency 4,8,16
+      Hand-overs in bursts.
+  tokenrouter-host simulate --latency-file config/latency.toml --p 0.35 --launch eager,threshold:1,3,lookahead
+      Latencies by rows, and models that slow each other down.
+  tokenrouter-host simulate --latency-ms 6.0,27.9 --routing trace:handovers.txt --launch lookahead,step-sync,model-sync
+      Hand-overs as recorded: 0010010... for the steps of the small model.
+
+The simulation runs the scheduler that serves; only the models and the clock are replaced. Requests have one prompt token,
+answers 1,000; a request that ends is replaced at once. Draws are keyed by the seed: the same command prints the same.";
+
+/// Options of `simulate`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SimulateArgs {
+    #[command(flatten)]
+    latency: StepTimes,
+    #[command(flatten)]
+    routing: SimulatedRouting,
+    /// Numbers N of requests that are there at a time: N, A..B (both included), or a list of these
+    #[arg(long, value_name = "N", default_value = "1,2,4,8,16", allow_hyphen_values = true)]
+    pub(super) concurrency: Concurrency,
+    /// Launch rules to compare, separated by commas: eager, threshold (planned for each N), threshold:B0,B1,..., lookahead,
+    /// step-sync, model-sync
+    #[arg(long, value_name = "RULE,...", default_value = "eager,threshold,lookahead")]
+    launch: Vec<RuleList>,
+    /// Tokens to measure over, all requests together, after a warm-up of a twentieth of them
+    #[arg(long, value_name = "TOKENS", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    pub(super) tokens: u64,
+    /// Key of all draws: the same seed gives the same result
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    pub(super) seed: u64,
+    /// Print as JSON: an array of one object for each N and rule
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// How long steps take; one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct StepTimes {
+    /// How long every step takes at each model, the small one first, in milliseconds
+    #[arg(long, value_name = "MS,MS,...", allow_hyphen_values = true)]
+    latency_ms: Option<Milliseconds>,
+    /// Latencies by rows, by tokens, and beside another model's step, as TOML or (FILE.json) JSON; config/latency.toml is an
+    /// example that explains the keys
+    #[arg(long, value_name = "FILE")]
+    latency_file: Option<PathBuf>,
+}
+
+/// How requests move between the models; one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct SimulatedRouting {
+    /// Two models. P: probability that a step of the small one hands over; the large one then writes one token and hands
+    /// back (R2R, CITER, Co-LLM, random). P,Q: it goes on until it hands back with probability Q (r-stitch)
+    #[arg(long, value_name = "P[,Q]", allow_hyphen_values = true)]
+    p: Option<Handover>,
+    /// Any number of models that are drawn by these weights for every token (ME)
+    #[arg(long, value_name = "W,W,...", allow_hyphen_values = true)]
+    weights: Option<Weights>,
+    /// Two models. handback:P is --p P;
+    /// bursty:CALM,STORM,FLIP hands over with probability CALM or STORM, and changes between the two with probability FLIP;
+    /// stretches:P,S,L lets the large model write L tokens with probability P, else the small one S (GlimpRouter);
+    /// trace:FILE hands over as recorded, one 0 or 1 for each step of the small model, as plain digits or a JSON array
+    #[arg(long, value_name = "ROUTING")]
+    routing: Option<RoutingRule>,
+}
+
+/// What is to be simulated.
+pub(super) struct Workload {
+    pub(super) latencies: Vec<Latency>,
+    pub(super) routing: SimRouting,
+}
+
+impl SimulateArgs {
+    /// The launch rules, in the order they were given.
+    pub(super) fn rules(&self) -> Vec<Launch> {
+        self.launch.iter().flat_map(|list| list.0.iter().cloned()).collect()
+    }
+
+    /// Latencies and routing, once their files are read and they fit each other.
+    pub(super) fn workload(&self) -> anyhow::Result<Workload> {
+        let (option, latencies) = match (&self.latency.latency_ms, &self.latency.latency_file) {
+            (Some(given), _) => (
+                "--latency-ms".to_owned(),
+                given.0.iter().map(|ms| Latency::Constant(ms * 1e3)).collect(),
+            ),
+            (None, Some(path)) => (format!("--latency-file {}", path.display()), latency_file::read(path)?),
+            (None, None) => anyhow::bail!("one of --latency-ms and --latency-file is needed"),
+        };
+        let routing = self.routing.simulated()?;
+        let models = match &routing {
+            SimRouting::Matrix { p, .. } => p.len(),
+            _ => 2,
+        };
+        workload::check_models(&option, latencies.len(), models)?;
+        Ok(Workload { latencies, routing })
+    }
+
+    /// The workload in a line.
+    pub(super) fn describe(&self) -> String {
+        let latency = match (&self.latency.latency_ms, &self.latency.latency_file) {
+            (Some(ms), _) => format!("steps of {ms} ms"),
+            (None, path) => format!("steps as in {}", path.as_deref().unwrap_or("".as_ref()).display()),
+        };
+        let SimulatedRouting { p, weights, routing } = &self.routing;
+        let handover = p.iter().map(Handover::to_string);
+        let names = handover
+            .chain(weights.iter().map(Weights::to_string))
+            .chain(routing.iter().map(RoutingRule::to_string));
+        format!(
+            "{latency}, {}, {} tokens measured, seed {}",
+            names.collect::<String>(),
+            self.tokens,
+            self.seed
+        )
+    }
+}
+
+impl SimulatedRouting {
+    fn simulated(&self) -> anyhow::Result<SimRouting> {
+        let matrices = match (&self.p, &self.weights, &self.routing) {
+            (Some(handover), ..) => handover.routing(),
+            (None, Some(weights), _) => weights.routing(),
+            (None, None, Some(rule)) => return rule.load(),
+            (None, None, None) => anyhow::bail!("one of --p, --weights and --routing is needed"),
+        };
+        Ok(SimRouting::of(&matrices.map_err(|error| workload::explain(&error))?))
+    }
+}

@@ -44,7 +44,12 @@ pub struct Admissions<T> {
 impl<T> Admissions<T> {
     /// Nothing runs, nothing waits.
     pub fn new(limits: AdmissionLimits) -> Self {
-        Self { limits, running: 0, tokens: 0, waiting: VecDeque::new() }
+        Self {
+            limits,
+            running: 0,
+            tokens: 0,
+            waiting: VecDeque::new(),
+        }
     }
 
     /// Requests that run.
@@ -110,7 +115,11 @@ impl<T> Admissions<T> {
 mod tests {
     use super::*;
 
-    const LIMITS: AdmissionLimits = AdmissionLimits { running_max: 2, waiting_max: 1, kv_tokens: 112 };
+    const LIMITS: AdmissionLimits = AdmissionLimits {
+        running_max: 2,
+        waiting_max: 1,
+        kv_tokens: 112,
+    };
 
     #[test]
     fn first_come_first_served_within_the_budget() {

@@ -73,7 +73,11 @@ impl Leaving {
     pub fn probability(&self, mean: Option<f32>, usual: f32) -> f32 {
         // Variance of an exponential mean of independent trials.
         let chance = LEAVING_WEIGHT / (2.0 - LEAVING_WEIGHT) * usual * (1.0 - usual);
-        let trust = if self.spread > chance { 1.0 - chance / self.spread } else { 0.0 };
+        let trust = if self.spread > chance {
+            1.0 - chance / self.spread
+        } else {
+            0.0
+        };
         mean.map_or(usual, |mean| usual + trust * (mean - usual))
     }
 }
@@ -92,7 +96,10 @@ pub struct RoutingCounts {
 impl RoutingCounts {
     /// Nothing counted yet, for a deployment of so many models.
     pub fn new(models: usize) -> Self {
-        Self { counts: [ROUTING_PRIOR / models as f64; MODELS_MAX], models }
+        Self {
+            counts: [ROUTING_PRIOR / models as f64; MODELS_MAX],
+            models,
+        }
     }
 
     /// A step has ended; older counts fade.
@@ -114,7 +121,11 @@ impl RoutingCounts {
     /// The probability that a request which leaves `at` goes to `to`; 0 for `to == at`.
     pub fn probability_leaving(&self, at: ModelIndex, to: ModelIndex) -> f32 {
         let leaving = self.total() - self.counts[at.index()];
-        if to == at || leaving <= 0.0 { 0.0 } else { (self.counts[to.index()] / leaving) as f32 }
+        if to == at || leaving <= 0.0 {
+            0.0
+        } else {
+            (self.counts[to.index()] / leaving) as f32
+        }
     }
 
     fn total(&self) -> f64 {
@@ -134,7 +145,10 @@ mod tests {
         assert_eq!(latency.expected_us(4), 0);
         latency.record(1, 100);
         latency.record(8, 400);
-        assert_eq!((latency.expected_us(1), latency.expected_us(2), latency.expected_us(64)), (100, 100, 400));
+        assert_eq!(
+            (latency.expected_us(1), latency.expected_us(2), latency.expected_us(64)),
+            (100, 100, 400)
+        );
     }
 
     /// Alike requests are told apart by nothing; unlike ones by their own history.
@@ -150,7 +164,14 @@ mod tests {
                 }
             }
             let [low, high] = means.map(|mean| leaving.probability(mean, 0.35));
-            assert!(if p[0] == p[1] { (high - low).abs() < spread } else { high - low > spread * 0.6 }, "{low} {high}");
+            assert!(
+                if p[0] == p[1] {
+                    (high - low).abs() < spread
+                } else {
+                    high - low > spread * 0.6
+                },
+                "{low} {high}"
+            );
         }
     }
 

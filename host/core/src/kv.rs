@@ -35,7 +35,13 @@ impl KvPool {
     /// A pool of `blocks` blocks, all free.
     pub fn new(blocks: usize) -> Self {
         let free = (0..blocks as u32).rev().map(BlockId).collect();
-        Self { blocks_total: blocks, free, seats: Vec::new(), seats_free: Vec::new(), evictions: 0 }
+        Self {
+            blocks_total: blocks,
+            free,
+            seats: Vec::new(),
+            seats_free: Vec::new(),
+            evictions: 0,
+        }
     }
 
     /// Positions the pool has room for.
@@ -66,7 +72,13 @@ impl KvPool {
     /// A seat for a request that comes for the first time. `length_max` is the longest it can get, in tokens.
     pub fn sit(&mut self, request: RequestId, length_max: usize) -> SeatIndex {
         let index = self.seats_free.pop().unwrap_or_else(|| {
-            self.seats.push(Seat { request, fed: 0, blocks: Vec::new(), pinned: false, taken: false });
+            self.seats.push(Seat {
+                request,
+                fed: 0,
+                blocks: Vec::new(),
+                pinned: false,
+                taken: false,
+            });
             SeatIndex(self.seats.len() as u32 - 1)
         });
         let seat = &mut self.seats[index.0 as usize];
@@ -81,7 +93,10 @@ impl KvPool {
     /// The request has ended: its blocks and its seat are free again.
     pub fn leave(&mut self, index: SeatIndex) {
         let seat = &mut self.seats[index.0 as usize];
-        debug_assert!(seat.taken && !seat.pinned, "only a request that is not in a step can leave");
+        debug_assert!(
+            seat.taken && !seat.pinned,
+            "only a request that is not in a step can leave"
+        );
         seat.taken = false;
         self.free.append(&mut seat.blocks);
         self.seats_free.push(index);
@@ -141,12 +156,22 @@ impl KvPool {
     /// Frees blocks until `wanted` are free, or leaves everything as it is and returns false.
     fn evict_younger(&mut self, request: RequestId, wanted: usize) -> bool {
         let evictable = |seat: &Seat| seat.taken && !seat.pinned && seat.request > request && !seat.blocks.is_empty();
-        let obtainable: usize = self.seats.iter().filter(|seat| evictable(seat)).map(|seat| seat.blocks.len()).sum();
+        let obtainable: usize = self
+            .seats
+            .iter()
+            .filter(|seat| evictable(seat))
+            .map(|seat| seat.blocks.len())
+            .sum();
         if self.free.len() + obtainable < wanted {
             return false;
         }
         while self.free.len() < wanted {
-            let Some(victim) = self.seats.iter_mut().filter(|seat| evictable(seat)).max_by_key(|seat| seat.request) else {
+            let Some(victim) = self
+                .seats
+                .iter_mut()
+                .filter(|seat| evictable(seat))
+                .max_by_key(|seat| seat.request)
+            else {
                 return false;
             };
             victim.fed = 0;
@@ -194,7 +219,10 @@ mod tests {
         assert!(pool.reserve(seat, 50));
         pool.set_fed(seat, 50);
         pool.truncate(seat, 17);
-        assert_eq!((pool.fed(seat), pool.blocks(seat).len(), pool.blocks_free()), (17, 2, 2));
+        assert_eq!(
+            (pool.fed(seat), pool.blocks(seat).len(), pool.blocks_free()),
+            (17, 2, 2)
+        );
         pool.unpin(seat);
         pool.leave(seat);
         assert_eq!((pool.blocks_free(), pool.seats_taken()), (4, 0));

@@ -127,7 +127,11 @@ pub fn decide(rule: &LaunchRule, model: ModelIndex, queue: Queue, view: View<'_>
     }
     if rule.is_synchronous() {
         let alone = view.models.iter().all(|peer| peer.running == 0);
-        return if alone && view.turn == model { Decision::Launch } else { Decision::Wait { until_us: u64::MAX } };
+        return if alone && view.turn == model {
+            Decision::Launch
+        } else {
+            Decision::Wait { until_us: u64::MAX }
+        };
     }
     let deadline_us = queue.oldest_us.saturating_add(wait_us_max);
     // A long stretch keeps the device busy by itself, so waiting for company would save nothing.
@@ -139,24 +143,38 @@ pub fn decide(rule: &LaunchRule, model: ModelIndex, queue: Queue, view: View<'_>
         LaunchRule::Lookahead => lookahead(model, queue, view),
         _ => true,
     };
-    if launch { Decision::Launch } else { Decision::Wait { until_us: deadline_us } }
+    if launch {
+        Decision::Launch
+    } else {
+        Decision::Wait { until_us: deadline_us }
+    }
 }
 
 /// Liveness, whatever is configured: if no other model runs, and those with something waiting hold back too, then only one
 /// of them can bring anything about: the one with the fullest queue.
 fn nobody_else_will_move(model: ModelIndex, queue: Queue, view: View<'_>) -> bool {
-    view.models.iter().enumerate().filter(|(index, _)| *index != model.index()).all(|(index, peer)| {
-        let less_full = (peer.waiting, model.0) < (queue.ready, index as u32);
-        peer.running == 0 && (peer.waiting == 0 || (peer.holding && less_full))
-    })
+    view.models
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| *index != model.index())
+        .all(|(index, peer)| {
+            let less_full = (peer.waiting, model.0) < (queue.ready, index as u32);
+            peer.running == 0 && (peer.waiting == 0 || (peer.holding && less_full))
+        })
 }
 
 /// One-step look-ahead. With k requests waiting and the next event that can bring more in r: waiting costs k·r
 /// request-seconds; launching makes the newcomers, E[a] of them, wait about L(k) − r each. Launch iff
 /// k·r ≥ E[a]·(L(k) − r), or nobody can come.
 fn lookahead(model: ModelIndex, queue: Queue, view: View<'_>) -> bool {
-    let peers = view.models.iter().enumerate().filter(|(index, _)| *index != model.index());
-    let next = peers.filter_map(|(_, peer)| next_arrivals(peer, view.now_us)).min_by_key(|&(residual_us, _)| residual_us);
+    let peers = view
+        .models
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| *index != model.index());
+    let next = peers
+        .filter_map(|(_, peer)| next_arrivals(peer, view.now_us))
+        .min_by_key(|&(residual_us, _)| residual_us);
     let Some((residual_us, newcomers)) = next else {
         return true;
     };
@@ -197,11 +215,19 @@ mod tests {
     const LARGE: ModelIndex = ModelIndex(1);
 
     fn queue(ready: u32) -> Queue {
-        Queue { ready, long: false, oldest_us: 0 }
+        Queue {
+            ready,
+            long: false,
+            oldest_us: 0,
+        }
     }
 
     fn at(models: &[ModelView]) -> View<'_> {
-        View { now_us: 1_000, models, turn: SMALL }
+        View {
+            now_us: 1_000,
+            models,
+            turn: SMALL,
+        }
     }
 
     fn launches(rule: &LaunchRule, model: ModelIndex, ready: u32, models: &[ModelView]) -> bool {
@@ -211,13 +237,37 @@ mod tests {
     #[test]
     fn threshold_waits_for_company_but_never_for_nobody() {
         let rule = LaunchRule::Threshold(vec![1, 3]);
-        let busy =
-            [ModelView { running: 4, ends_us: 2_000, ..Default::default() }, ModelView { waiting: 2, ..Default::default() }];
+        let busy = [
+            ModelView {
+                running: 4,
+                ends_us: 2_000,
+                ..Default::default()
+            },
+            ModelView {
+                waiting: 2,
+                ..Default::default()
+            },
+        ];
         assert!(!launches(&rule, LARGE, 2, &busy));
         assert!(launches(&rule, LARGE, 3, &busy));
-        let about_to = [ModelView { waiting: 1, ..Default::default() }, ModelView { waiting: 2, ..Default::default() }];
-        assert!(!launches(&rule, LARGE, 2, &about_to), "the small model is about to decide");
-        assert!(launches(&rule, LARGE, 2, &[ModelView::default(); 2]), "nobody else can move");
+        let about_to = [
+            ModelView {
+                waiting: 1,
+                ..Default::default()
+            },
+            ModelView {
+                waiting: 2,
+                ..Default::default()
+            },
+        ];
+        assert!(
+            !launches(&rule, LARGE, 2, &about_to),
+            "the small model is about to decide"
+        );
+        assert!(
+            launches(&rule, LARGE, 2, &[ModelView::default(); 2]),
+            "nobody else can move"
+        );
         let late = decide(&rule, LARGE, queue(1), at(&busy), 1_000);
         assert_eq!(late, Decision::Launch, "the wait bound holds whatever the threshold is");
     }
@@ -226,9 +276,20 @@ mod tests {
     fn of_two_models_that_both_hold_back_exactly_one_goes() {
         let rule = LaunchRule::Threshold(vec![9, 9]);
         for (small, large) in [(3, 2), (2, 3), (2, 2)] {
-            let models = [small, large].map(|waiting| ModelView { waiting, holding: true, ..Default::default() });
-            let went = [launches(&rule, SMALL, small, &models), launches(&rule, LARGE, large, &models)];
-            assert_eq!(went.iter().filter(|&&went| went).count(), 1, "{small} and {large} waiting: {went:?}");
+            let models = [small, large].map(|waiting| ModelView {
+                waiting,
+                holding: true,
+                ..Default::default()
+            });
+            let went = [
+                launches(&rule, SMALL, small, &models),
+                launches(&rule, LARGE, large, &models),
+            ];
+            assert_eq!(
+                went.iter().filter(|&&went| went).count(),
+                1,
+                "{small} and {large} waiting: {went:?}"
+            );
         }
     }
 
@@ -238,8 +299,16 @@ mod tests {
         let rule = LaunchRule::Planned(table);
         let at = |live| rule.threshold(LARGE, live);
         assert_eq!([1, 3, 4, 7, 8, 20].map(at), [1, 1, 3, 3, 5, 5]);
-        assert_eq!(LaunchRule::Threshold(vec![1, 6]).threshold(LARGE, 4), 4, "no more than there are");
-        assert_eq!(LaunchRule::Planned(ThresholdTable::default()).threshold(LARGE, 9), 1, "eager until planned");
+        assert_eq!(
+            LaunchRule::Threshold(vec![1, 6]).threshold(LARGE, 4),
+            4,
+            "no more than there are"
+        );
+        assert_eq!(
+            LaunchRule::Planned(ThresholdTable::default()).threshold(LARGE, 9),
+            1,
+            "eager until planned"
+        );
     }
 
     /// k = 2 waiting, 6 running at the small model that end in 1 ms, each coming over with p = 0.35, L = 27.9 ms:
@@ -248,24 +317,49 @@ mod tests {
     fn lookahead_compares_the_two_costs() {
         let peer = |left_us: u64, p: f32| {
             [
-                ModelView { running: 6, ends_us: 1_000 + left_us, newcomers: 6.0 * p, ..Default::default() },
-                ModelView { step_us: 27_900, ..Default::default() },
+                ModelView {
+                    running: 6,
+                    ends_us: 1_000 + left_us,
+                    newcomers: 6.0 * p,
+                    ..Default::default()
+                },
+                ModelView {
+                    step_us: 27_900,
+                    ..Default::default()
+                },
             ]
         };
         assert!(!launches(&LaunchRule::Lookahead, LARGE, 2, &peer(1_000, 0.35)));
         assert!(launches(&LaunchRule::Lookahead, LARGE, 2, &peer(5_000, 0.05)));
-        assert!(launches(&LaunchRule::Lookahead, LARGE, 2, &peer(1_000, 0.0)), "nobody can come");
+        assert!(
+            launches(&LaunchRule::Lookahead, LARGE, 2, &peer(1_000, 0.0)),
+            "nobody can come"
+        );
     }
 
     #[test]
     fn synchronous_rules_pass_the_turn() {
-        let models = |small, large| [ModelView { waiting: small, ..Default::default() }, ModelView { waiting: large, ..Default::default() }];
+        let models = |small, large| {
+            [
+                ModelView {
+                    waiting: small,
+                    ..Default::default()
+                },
+                ModelView {
+                    waiting: large,
+                    ..Default::default()
+                },
+            ]
+        };
         assert_eq!(next_turn(&LaunchRule::StepSync, SMALL, &models(3, 1)), LARGE);
         assert_eq!(next_turn(&LaunchRule::StepSync, SMALL, &models(3, 0)), SMALL);
         assert_eq!(next_turn(&LaunchRule::ModelSync, SMALL, &models(3, 1)), SMALL);
         assert_eq!(next_turn(&LaunchRule::ModelSync, SMALL, &models(0, 1)), LARGE);
         let view = models(1, 1);
         assert!(launches(&LaunchRule::StepSync, SMALL, 1, &view));
-        assert!(!launches(&LaunchRule::StepSync, LARGE, 1, &view), "it is the small model's turn");
+        assert!(
+            !launches(&LaunchRule::StepSync, LARGE, 1, &view),
+            "it is the small model's turn"
+        );
     }
 }

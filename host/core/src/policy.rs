@@ -50,7 +50,10 @@ impl PolicyState {
     /// # Panics
     /// If there are more than [`STATE_WORDS_MAX`]: plans are checked against it when a policy is loaded.
     pub fn new(words: &[u64]) -> Self {
-        let mut state = Self { words: [0; STATE_WORDS_MAX], len: words.len() as u8 };
+        let mut state = Self {
+            words: [0; STATE_WORDS_MAX],
+            len: words.len() as u8,
+        };
         state.words[..words.len()].copy_from_slice(words);
         state
     }

@@ -65,7 +65,10 @@ impl<A: Answer> Request<A> {
     /// # Panics
     /// If the prompt is empty or `tokens_max` is 0: both are refused before a request is made.
     pub fn new(id: RequestId, seed: u64, prompt: &[TokenId], tokens_max: u32, answer: A) -> Self {
-        assert!(!prompt.is_empty() && tokens_max > 0, "a request has a prompt and something to write");
+        assert!(
+            !prompt.is_empty() && tokens_max > 0,
+            "a request has a prompt and something to write"
+        );
         let length_max = prompt.len() + tokens_max as usize;
         let mut tokens = Vec::with_capacity(length_max);
         tokens.extend_from_slice(prompt);
@@ -123,7 +126,10 @@ impl<A: Answer> Request<A> {
 
     /// Makes a candidate part of the answer. Returns how the request ends, if it does.
     pub(crate) fn commit(&mut self, token: TokenId, by: ModelIndex) -> Option<Finish> {
-        debug_assert!(self.tokens.len() < self.length_max as usize, "a full request was not ended");
+        debug_assert!(
+            self.tokens.len() < self.length_max as usize,
+            "a full request was not ended"
+        );
         self.tokens.push(token);
         self.tokens_by_model[by.index()] += 1;
         self.discards_running = 0;
@@ -158,6 +164,9 @@ impl<A: Answer> Request<A> {
 
     /// The models that hold a seat for it, with the seat.
     pub fn seats(&self) -> impl Iterator<Item = (ModelIndex, SeatIndex)> + '_ {
-        (0u32..).map(ModelIndex).zip(&self.seats).filter_map(|(model, seat)| seat.map(|seat| (model, seat)))
+        (0u32..)
+            .map(ModelIndex)
+            .zip(&self.seats)
+            .filter_map(|(model, seat)| seat.map(|seat| (model, seat)))
     }
 }

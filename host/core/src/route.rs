@@ -51,7 +51,7 @@ impl Routing {
     pub fn decide<'r, A: 'r>(
         &mut self,
         at: ModelIndex,
-        requests: impl Iterator<Item = &'r Request<A>> + Clone,
+        requests: &(impl Iterator<Item = &'r Request<A>> + Clone),
         step: StepResult<'_>,
         policies: &mut dyn Policies,
         on_fault: FailureMode,
@@ -69,7 +69,9 @@ impl Routing {
             self.generations.push(request.generation.filter(|_| finite));
         }
         for first in 0..self.generations.len() {
-            let Some(generation) = self.generations[first] else { continue };
+            let Some(generation) = self.generations[first] else {
+                continue;
+            };
             if self.generations[..first].contains(&Some(generation)) {
                 continue;
             }
@@ -87,7 +89,10 @@ impl Routing {
         generation: GenerationId,
         requests: impl Iterator<Item = &'r Request<A>> + 's,
     ) -> impl Iterator<Item = &'r Request<A>> + 's {
-        requests.zip(&self.generations).filter(move |(_, of)| **of == Some(generation)).map(|(request, _)| request)
+        requests
+            .zip(&self.generations)
+            .filter(move |(_, of)| **of == Some(generation))
+            .map(|(request, _)| request)
     }
 
     fn decide_generation<'r, A: 'r>(
@@ -101,7 +106,10 @@ impl Routing {
     ) -> Result<(), PolicyFault> {
         self.rows.clear();
         self.batch.clear();
-        for (row, request) in requests.enumerate().filter(|(row, _)| self.generations[*row] == Some(generation)) {
+        for (row, request) in requests
+            .enumerate()
+            .filter(|(row, _)| self.generations[*row] == Some(generation))
+        {
             self.rows.push(row);
             self.batch.candidates.push(step.candidates[row]);
             self.batch.signals.extend_from_slice(step.row_signals(row));
@@ -113,19 +121,32 @@ impl Routing {
             (plan.state_words, plan.texts)
         };
         if texts {
-            self.batch.texts.extend(self.batch.candidates.iter().map(|&token| policies.token_text(token)));
+            self.batch
+                .texts
+                .extend(self.batch.candidates.iter().map(|&token| policies.token_text(token)));
         }
         let policy = policies.policy(generation).ok_or_else(missing)?;
         policy.route(at, &self.batch, &mut self.decisions)?;
         for (index, (&row, &to)) in self.rows.iter().zip(&self.decisions.destinations).enumerate() {
             let state = &self.decisions.state[index * words..(index + 1) * words];
             verdicts[row] = if to == at {
-                Verdict::Stay { state: crate::policy::PolicyState::new(state) }
+                Verdict::Stay {
+                    state: crate::policy::PolicyState::new(state),
+                }
             } else {
                 let text = self.batch.texts.get(index).map_or("", String::as_str);
-                let leaving = LeavingRow { candidate: step.candidates[row], signals: step.row_signals(row), state, text };
+                let leaving = LeavingRow {
+                    candidate: step.candidates[row],
+                    signals: step.row_signals(row),
+                    state,
+                    text,
+                };
                 let parcel = policy.send(at, to, leaving)?;
-                Verdict::HandOff { to, keep: parcel.keep_candidate, state: parcel.state }
+                Verdict::HandOff {
+                    to,
+                    keep: parcel.keep_candidate,
+                    state: parcel.state,
+                }
             };
         }
         Ok(())

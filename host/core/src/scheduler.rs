@@ -42,7 +42,12 @@ const BATCH_ROW_TOKENS: usize = 256;
 
 impl Default for StepLimits {
     fn default() -> Self {
-        Self { rows_max: 64, long_tokens_max: 256, long_tokens_min: 64, wait_us_max: 200_000 }
+        Self {
+            rows_max: 64,
+            long_tokens_max: 256,
+            long_tokens_min: 64,
+            wait_us_max: 200_000,
+        }
     }
 }
 
@@ -202,7 +207,11 @@ impl<A: Answer> Scheduler<A> {
         // fed once more, because the logits behind it are wanted again.
         let unseen_from = request.tokens().len() as u32 - 1;
         self.kv.truncate(seat, unseen_from);
-        self.queue.push_back(Waiting { request, seat, since_us: now_us });
+        self.queue.push_back(Waiting {
+            request,
+            seat,
+            since_us: now_us,
+        });
     }
 
     /// A request that was here has ended elsewhere.
@@ -239,9 +248,16 @@ impl<A: Answer> Scheduler<A> {
     }
 
     fn queue_view(&self) -> Queue {
-        let long = self.queue.iter().any(|waiting| self.unseen(waiting) >= self.limits.long_tokens_min);
+        let long = self
+            .queue
+            .iter()
+            .any(|waiting| self.unseen(waiting) >= self.limits.long_tokens_min);
         let oldest_us = self.queue.iter().map(|waiting| waiting.since_us).min().unwrap_or(0);
-        Queue { ready: self.queue.len() as u32, long, oldest_us }
+        Queue {
+            ready: self.queue.len() as u32,
+            long,
+            oldest_us,
+        }
     }
 
     fn unseen(&self, waiting: &Waiting<A>) -> usize {
@@ -271,7 +287,11 @@ impl<A: Answer> Scheduler<A> {
     }
 
     fn push_row(&mut self, waiting: Waiting<A>, len: usize, batch: &mut StepBatch) {
-        let Waiting { request, seat, since_us } = waiting;
+        let Waiting {
+            request,
+            seat,
+            since_us,
+        } = waiting;
         let tokens = request.tokens();
         let position = self.kv.fed(seat);
         let unseen = &tokens[position as usize..];
@@ -288,17 +308,28 @@ impl<A: Answer> Scheduler<A> {
             logits: u32::from(has_candidate),
             blocks: first_block..batch.blocks.len() as u32,
         });
-        self.running.push(Running { request, seat, fed: position + len as u32, has_candidate, since_us });
+        self.running.push(Running {
+            request,
+            seat,
+            fed: position + len as u32,
+            has_candidate,
+            since_us,
+        });
     }
 
     /// The requests of the step that is out and that have a candidate, in the order of the step's logits.
     pub fn candidates(&self) -> impl Iterator<Item = &Request<A>> + Clone {
-        self.running.iter().filter(|running| running.has_candidate).map(|running| &*running.request)
+        self.running
+            .iter()
+            .filter(|running| running.has_candidate)
+            .map(|running| &*running.request)
     }
 
     /// How long each request of the step that is out had waited when it was launched, at `launched_us`.
     pub fn step_waits_us(&self, launched_us: u64) -> impl Iterator<Item = u64> {
-        self.running.iter().map(move |running| launched_us.saturating_sub(running.since_us))
+        self.running
+            .iter()
+            .map(move |running| launched_us.saturating_sub(running.since_us))
     }
 
     /// Ends the step: the model now holds what it was fed. `candidates` and `verdicts` are in the order of
@@ -313,7 +344,8 @@ impl<A: Answer> Scheduler<A> {
         verdicts: &mut Vec<Verdict>,
         actions: &mut Vec<Action<A>>,
     ) {
-        self.latency.record(self.running.len(), now_us.saturating_sub(self.launched_us));
+        self.latency
+            .record(self.running.len(), now_us.saturating_sub(self.launched_us));
         self.counts.fade();
         let mut settled = candidates.iter().copied().zip(verdicts.drain(..));
         let mut running = std::mem::take(&mut self.running);
@@ -357,7 +389,9 @@ impl<A: Answer> Scheduler<A> {
         // A policy that only ever discards would go round for ever.
         let keep = keep || to == self.model || request.discards_running() >= DISCARDS_RUNNING_MAX;
         let usual = 1.0 - self.counts.probability(self.model);
-        let mean = self.leaving.record(request.leaving(self.model), to != self.model, usual);
+        let mean = self
+            .leaving
+            .record(request.leaving(self.model), to != self.model, usual);
         request.set_leaving(self.model, mean);
         self.counts.record(to);
         self.moves.requests[to.index()] += 1;
@@ -373,7 +407,11 @@ impl<A: Answer> Scheduler<A> {
             return self.end(row.request, Finish::Cancelled, actions);
         }
         request.note_handoff(!keep);
-        actions.push(Action::Send { to, kept: keep, request: row.request });
+        actions.push(Action::Send {
+            to,
+            kept: keep,
+            request: row.request,
+        });
     }
 
     /// Puts a request back into the queue. One in the middle of a long stretch goes first again, so that prompts are
@@ -382,7 +420,11 @@ impl<A: Answer> Scheduler<A> {
         if row.request.answer.abandoned() {
             return self.end(row.request, Finish::Cancelled, actions);
         }
-        let waiting = Waiting { request: row.request, seat: row.seat, since_us: now_us };
+        let waiting = Waiting {
+            request: row.request,
+            seat: row.seat,
+            since_us: now_us,
+        };
         if row.has_candidate {
             self.queue.push_back(waiting);
         } else {

@@ -13,7 +13,11 @@ fn core_purity_no_allocation_per_token_in_steady_state() {
         let counted = allocation_counter::measure(|| (0..2_000).for_each(|_| driver.round()));
         let routed = driver.routed - before;
         assert!(routed >= 2_000, "{routed} tokens routed");
-        assert_eq!(counted.count_total, 0, "{} allocations for {routed} tokens of {requests} requests", counted.count_total);
+        assert_eq!(
+            counted.count_total, 0,
+            "{} allocations for {routed} tokens of {requests} requests",
+            counted.count_total
+        );
     }
 }
 
@@ -23,11 +27,26 @@ fn core_purity_no_clock_thread_or_io() {
     for entry in std::fs::read_dir(sources).unwrap() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        for word in ["std::time", "std::thread", "std::fs", "std::net", "std::io", "std::env", "Instant", "SystemTime"] {
+        for word in [
+            "std::time",
+            "std::thread",
+            "std::fs",
+            "std::net",
+            "std::io",
+            "std::env",
+            "Instant",
+            "SystemTime",
+        ] {
             assert!(!text.contains(word), "{} uses {word}", path.display());
         }
     }
     let manifest = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
-    let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split('[').next().unwrap();
+    let dependencies = manifest
+        .split("[dependencies]")
+        .nth(1)
+        .unwrap()
+        .split('[')
+        .next()
+        .unwrap();
     assert_eq!(dependencies.trim(), "", "the core depends on nothing");
 }

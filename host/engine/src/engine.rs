@@ -48,7 +48,12 @@ pub struct EngineLimits {
 
 impl Default for EngineLimits {
     fn default() -> Self {
-        Self { requests_running_max: 64, requests_waiting_max: 256, kv_tokens: 16_384, step: StepLimits::default() }
+        Self {
+            requests_running_max: 64,
+            requests_waiting_max: 256,
+            kv_tokens: 16_384,
+            step: StepLimits::default(),
+        }
     }
 }
 
@@ -125,7 +130,9 @@ impl Shared {
     fn start_waiting(&self) {
         loop {
             let next = self.admissions().start_next();
-            let Some(((mut request, entry), tokens)) = next else { return };
+            let Some(((mut request, entry), tokens)) = next else {
+                return;
+            };
             request.answer.slot.taken = Some(tokens);
             self.board.add_waiting(entry, 1);
             // A subserver that is gone gives the request back; dropping it tells the client.
@@ -135,9 +142,7 @@ impl Shared {
 
     /// A client has left: a request that waits to start is taken out, one that waits at a model is looked for.
     fn abandon(&self) {
-        let gone = self.admissions().remove(|(request, _)| {
-            request.answer.abandoned()
-        });
+        let gone = self.admissions().remove(|(request, _)| request.answer.abandoned());
         drop(gone);
         for link in &self.links {
             drop(link.send(Message::Sweep));
@@ -154,7 +159,9 @@ pub(crate) struct Slot {
 
 impl std::fmt::Debug for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slot").field("taken", &self.taken).finish_non_exhaustive()
+        f.debug_struct("Slot")
+            .field("taken", &self.taken)
+            .finish_non_exhaustive()
     }
 }
 
@@ -195,11 +202,15 @@ impl Engine {
         parts.limits.kv_tokens = blocks * KV_BLOCK_TOKENS;
         for model in &mut parts.models {
             let name = &model.name;
-            model.runner.allocate(blocks).map_err(|source| EngineError::Model { model: name.clone(), source: Box::new(source) })?;
+            model.runner.allocate(blocks).map_err(|source| EngineError::Model {
+                model: name.clone(),
+                source: Box::new(source),
+            })?;
         }
         let limits = parts.limits;
-        let (links, inboxes): (Vec<_>, Vec<_>) =
-            (0..count).map(|_| Link::new(link_capacity(limits.requests_running_max))).unzip();
+        let (links, inboxes): (Vec<_>, Vec<_>) = (0..count)
+            .map(|_| Link::new(link_capacity(limits.requests_running_max)))
+            .unzip();
         let shared = Arc::new(Shared {
             board: Board::new(count),
             links,
@@ -213,8 +224,11 @@ impl Engine {
             next_id: AtomicU64::new(0),
         });
         let registry = Arc::new(Registry::default());
-        let active =
-            parts.policies.into_iter().map(|(name, generation)| Active::new(name, generation, &registry)).collect();
+        let active = parts
+            .policies
+            .into_iter()
+            .map(|(name, generation)| Active::new(name, generation, &registry))
+            .collect();
         let infos: Vec<_> = parts.models.iter().map(|model| model.runner.info().clone()).collect();
         let mut engine = Self {
             shared,
@@ -253,8 +267,11 @@ impl Engine {
     }
 
     fn start_replanner(&mut self) -> Result<(), EngineError> {
-        let replanner =
-            Replanner::new(self.counters.clone(), self.shared.clone(), self.limits.requests_running_max);
+        let replanner = Replanner::new(
+            self.counters.clone(),
+            self.shared.clone(),
+            self.limits.requests_running_max,
+        );
         let (stop, stopped) = bounded(0);
         let thread = std::thread::Builder::new().name("planner".to_owned());
         self.replanner = Some((stop, thread.spawn(move || replanner.run(&stopped))?));
@@ -323,9 +340,15 @@ impl Engine {
         let until = Instant::now() + limit;
         let mut admissions = self.shared.admissions();
         while admissions.running() + admissions.waiting() > 0 {
-            let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
-            admissions =
-                self.shared.idle.wait_timeout(admissions, left).unwrap_or_else(PoisonError::into_inner).0;
+            let Some(left) = until.checked_duration_since(Instant::now()) else {
+                return false;
+            };
+            admissions = self
+                .shared
+                .idle
+                .wait_timeout(admissions, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         true
     }
@@ -363,7 +386,11 @@ fn check(parts: &EngineParts) -> Result<(), EngineError> {
     for (policy, generation) in &parts.policies {
         let planned = generation.plan().signals.len();
         if planned != models {
-            return Err(EngineError::Plan { policy: policy.clone(), planned, models });
+            return Err(EngineError::Plan {
+                policy: policy.clone(),
+                planned,
+                models,
+            });
         }
     }
     Ok(())

@@ -28,7 +28,11 @@ impl Registry {
 
     /// The generation with this id.
     pub(crate) fn get(&self, id: GenerationId) -> Option<Generation> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(id.0 as usize).cloned()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(id.0 as usize)
+            .cloned()
     }
 }
 
@@ -43,15 +47,21 @@ impl Policy for Local {
     }
 
     fn route(&mut self, at: ModelIndex, batch: &RouteBatch, out: &mut Decisions) -> Result<(), PolicyFault> {
-        self.instance.route(at, batch, out).map_err(|error| PolicyFault(error.to_string()))
+        self.instance
+            .route(at, batch, out)
+            .map_err(|error| PolicyFault(error.to_string()))
     }
 
     fn send(&mut self, at: ModelIndex, to: ModelIndex, row: LeavingRow<'_>) -> Result<Parcel, PolicyFault> {
-        self.instance.send(at, to, row).map_err(|error| PolicyFault(error.to_string()))
+        self.instance
+            .send(at, to, row)
+            .map_err(|error| PolicyFault(error.to_string()))
     }
 
     fn receive(&mut self, at: ModelIndex, from: ModelIndex, parcel: &Parcel) -> Result<PolicyState, PolicyFault> {
-        self.instance.receive(at, from, parcel).map_err(|error| PolicyFault(error.to_string()))
+        self.instance
+            .receive(at, from, parcel)
+            .map_err(|error| PolicyFault(error.to_string()))
     }
 }
 
@@ -67,8 +77,20 @@ pub(crate) struct Generations {
 }
 
 impl Generations {
-    pub(crate) fn new(model: ModelIndex, registry: Arc<Registry>, tokenizer: Tokenizer, faults: Arc<ModelCounters>) -> Self {
-        Self { model, registry, tokenizer, faults, locals: Vec::new(), plans: vec![Vec::new()] }
+    pub(crate) fn new(
+        model: ModelIndex,
+        registry: Arc<Registry>,
+        tokenizer: Tokenizer,
+        faults: Arc<ModelCounters>,
+    ) -> Self {
+        Self {
+            model,
+            registry,
+            tokenizer,
+            faults,
+            locals: Vec::new(),
+            plans: vec![Vec::new()],
+        }
     }
 
     /// The signals to compute, to be indexed by [`Generations::plan_index`].
@@ -93,7 +115,10 @@ impl Generations {
                 self.plans.resize(index + 2, Vec::new());
             }
             self.plans[index + 1] = generation.plan().signals[self.model.index()].clone();
-            self.locals[index] = Some(Local { instance: generation.instance(), generation });
+            self.locals[index] = Some(Local {
+                instance: generation.instance(),
+                generation,
+            });
         }
         self.locals[index].as_mut()
     }

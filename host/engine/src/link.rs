@@ -11,7 +11,10 @@ use crate::answer::TextAnswer;
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A request comes in: new, or with the model that sent it and whether its last candidate was committed.
-    Arrive { request: Box<Request<TextAnswer>>, from: Option<(ModelIndex, bool)> },
+    Arrive {
+        request: Box<Request<TextAnswer>>,
+        from: Option<(ModelIndex, bool)>,
+    },
     /// A request that had this seat has ended elsewhere.
     Forget(SeatIndex),
     /// A client has left: look whether its request waits here.

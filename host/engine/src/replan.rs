@@ -60,7 +60,11 @@ pub(crate) struct Replanner {
 impl Replanner {
     pub(crate) fn new(counters: Vec<Arc<ModelCounters>>, shared: Arc<Shared>, requests_max: usize) -> Self {
         let models = counters.len();
-        let none = Counts { requests: vec![0.0; models], committed: vec![0.0; models], ..Counts::default() };
+        let none = Counts {
+            requests: vec![0.0; models],
+            committed: vec![0.0; models],
+            ..Counts::default()
+        };
         Self {
             counters,
             shared,
@@ -77,7 +81,11 @@ impl Replanner {
         while stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             self.look();
             let Some(measured) = self.measure() else { continue };
-            if self.planned_from.as_ref().is_some_and(|before| !has_moved(before, &measured)) {
+            if self
+                .planned_from
+                .as_ref()
+                .is_some_and(|before| !has_moved(before, &measured))
+            {
                 continue;
             }
             if let Some(table) = plan(&measured, self.requests_max, &self.table) {
@@ -119,15 +127,25 @@ impl Replanner {
         if self.faded.iter().any(|counts| counts.steps < STEPS_MIN) {
             return None;
         }
-        let mut measured =
-            Measured { latency_ms: Vec::new(), p: Vec::new(), error: Vec::new(), committed: Vec::new() };
+        let mut measured = Measured {
+            latency_ms: Vec::new(),
+            p: Vec::new(),
+            error: Vec::new(),
+            committed: Vec::new(),
+        };
         for counts in &self.faded {
             let rows: f64 = counts.requests.iter().sum();
             let p: Vec<f64> = counts.requests.iter().map(|&requests| requests / rows).collect();
-            measured.error.push(p.iter().map(|p| (p * (1.0 - p) / rows).sqrt()).collect());
+            measured
+                .error
+                .push(p.iter().map(|p| (p * (1.0 - p) / rows).sqrt()).collect());
             measured.p.push(p);
             let per_move = counts.committed.iter().zip(&counts.requests);
-            measured.committed.push(per_move.map(|(&tokens, &moves)| if moves > 0.0 { tokens / moves } else { 0.0 }).collect());
+            measured.committed.push(
+                per_move
+                    .map(|(&tokens, &moves)| if moves > 0.0 { tokens / moves } else { 0.0 })
+                    .collect(),
+            );
             measured.latency_ms.push(counts.step_us / counts.steps / 1e3);
         }
         Some(measured)
@@ -136,10 +154,22 @@ impl Replanner {
 
 /// Whether a probability moved by more than two standard errors, or a latency by more than its noise.
 fn has_moved(before: &Measured, now: &Measured) -> bool {
-    let latency = before.latency_ms.iter().zip(&now.latency_ms).any(|(a, b)| (b / a - 1.0).abs() > LATENCY_CHANGE_MIN);
-    let routing = before.p.iter().zip(&now.p).zip(now.error.iter().zip(&before.error)).any(|((a, b), (ea, eb))| {
-        a.iter().zip(b).zip(ea.iter().zip(eb)).any(|((a, b), (ea, eb))| (b - a).abs() > 2.0 * ea.hypot(*eb))
-    });
+    let latency = before
+        .latency_ms
+        .iter()
+        .zip(&now.latency_ms)
+        .any(|(a, b)| (b / a - 1.0).abs() > LATENCY_CHANGE_MIN);
+    let routing = before
+        .p
+        .iter()
+        .zip(&now.p)
+        .zip(now.error.iter().zip(&before.error))
+        .any(|((a, b), (ea, eb))| {
+            a.iter()
+                .zip(b)
+                .zip(ea.iter().zip(eb))
+                .any(|((a, b), (ea, eb))| (b - a).abs() > 2.0 * ea.hypot(*eb))
+        });
     latency || routing
 }
 
@@ -160,10 +190,16 @@ fn plan(measured: &Measured, requests_max: usize, old: &[(u32, Vec<u32>)]) -> Op
     let mut gains = false;
     for n in REQUESTS.into_iter().filter(|&n| n <= requests_max) {
         // Beyond what the exact chain can do, the thresholds of the last number that it could serve.
-        let Ok(rows) = planner.plan(n, Search::default()) else { break };
-        let Some(best) = rows.iter().find(|row| row.best) else { break };
+        let Ok(rows) = planner.plan(n, Search::default()) else {
+            break;
+        };
+        let Some(best) = rows.iter().find(|row| row.best) else {
+            break;
+        };
         let held = old_table.at(n as u32);
-        let before = rows.iter().find(|row| row.b.iter().map(|&b| b as u32).eq(held.iter().copied()));
+        let before = rows
+            .iter()
+            .find(|row| row.b.iter().map(|&b| b as u32).eq(held.iter().copied()));
         gains |= before.is_none_or(|before| best.tokens_per_s > GAIN_MIN * before.tokens_per_s);
         table.push((n as u32, best.b.iter().map(|&b| b as u32).collect()));
     }
@@ -196,15 +232,24 @@ mod tests {
     fn a_plan_is_kept_while_a_new_one_promises_little() {
         let table = plan(&paper(0.35), 16, &[]).unwrap();
         assert_eq!(plan(&paper(0.352), 16, &table), None);
-        assert!(plan(&paper(0.05), 16, &table).is_some(), "at small p the old thresholds cost more than half");
+        assert!(
+            plan(&paper(0.05), 16, &table).is_some(),
+            "at small p the old thresholds cost more than half"
+        );
     }
 
     #[test]
     fn only_what_exceeds_chance_counts_as_a_move() {
-        let with_error = |p: f64| Measured { error: vec![vec![0.01, 0.01], vec![0.0, 0.0]], ..paper(p) };
+        let with_error = |p: f64| Measured {
+            error: vec![vec![0.01, 0.01], vec![0.0, 0.0]],
+            ..paper(p)
+        };
         assert!(!has_moved(&with_error(0.35), &with_error(0.37)));
         assert!(has_moved(&with_error(0.35), &with_error(0.40)));
-        let slower = Measured { latency_ms: vec![6.0, 35.0], ..with_error(0.35) };
+        let slower = Measured {
+            latency_ms: vec![6.0, 35.0],
+            ..with_error(0.35)
+        };
         assert!(has_moved(&with_error(0.35), &slower));
     }
 }

@@ -124,7 +124,10 @@ pub struct AnswerStream {
 
 impl std::fmt::Debug for AnswerStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AnswerStream").field("id", &self.id).field("ended", &self.ended).finish_non_exhaustive()
+        f.debug_struct("AnswerStream")
+            .field("id", &self.id)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
     }
 }
 
@@ -181,7 +184,10 @@ impl AnswerStream {
 
 fn take(state: &mut State) -> Option<Event> {
     if !state.text.is_empty() || !state.tokens.is_empty() {
-        return Some(Event::Piece { text: std::mem::take(&mut state.text), tokens: std::mem::take(&mut state.tokens) });
+        return Some(Event::Piece {
+            text: std::mem::take(&mut state.text),
+            tokens: std::mem::take(&mut state.tokens),
+        });
     }
     state.end.take().map(Event::End)
 }
@@ -198,7 +204,16 @@ impl Drop for AnswerStream {
 /// The two ends of a new stream.
 pub(crate) fn answer_stream(id: RequestId, seed: u64, on_abandon: OnAbandon) -> (AnswerWriter, AnswerStream) {
     let shared = Arc::new(Shared::default());
-    (AnswerWriter(shared.clone()), AnswerStream { id, seed, shared, ended: false, on_abandon })
+    (
+        AnswerWriter(shared.clone()),
+        AnswerStream {
+            id,
+            seed,
+            shared,
+            ended: false,
+            on_abandon,
+        },
+    )
 }
 
 #[cfg(test)]
@@ -206,23 +221,42 @@ mod tests {
     use super::*;
 
     fn ended() -> Ended {
-        Ended { finish: Finish::Stop, stop: None, prompt_tokens: 1, answer_tokens: 2, tokens_by_model: vec![2], handoffs: 0 }
+        Ended {
+            finish: Finish::Stop,
+            stop: None,
+            prompt_tokens: 1,
+            answer_tokens: 2,
+            tokens_by_model: vec![2],
+            handoffs: 0,
+        }
     }
 
     #[test]
     fn pieces_join_while_nobody_reads_and_end_comes_last_and_once() {
         let (writer, mut reader) = answer_stream(RequestId(1), 0, Box::new(|_| {}));
-        let written = |token| Written { token, model: ModelIndex(0) };
+        let written = |token| Written {
+            token,
+            model: ModelIndex(0),
+        };
         writer.write("a", Some(written(1)));
         writer.write("b", Some(written(2)));
         writer.end(ended());
-        writer.end(Ended { finish: Finish::Length, ..ended() });
-        let piece = Event::Piece { text: "ab".into(), tokens: vec![written(1), written(2)] };
+        writer.end(Ended {
+            finish: Finish::Length,
+            ..ended()
+        });
+        let piece = Event::Piece {
+            text: "ab".into(),
+            tokens: vec![written(1), written(2)],
+        };
         assert_eq!(reader.next_blocking(), Some(piece));
         assert_eq!(reader.next_blocking(), Some(Event::End(ended())));
         assert_eq!(reader.next_blocking(), None);
         drop(reader);
-        assert!(!writer.is_abandoned(), "a reader that read to the end did not leave early");
+        assert!(
+            !writer.is_abandoned(),
+            "a reader that read to the end did not leave early"
+        );
     }
 
     #[test]

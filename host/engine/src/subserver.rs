@@ -158,9 +158,16 @@ impl Subserver {
 
     /// Gives the parcel to the policy. Only `on_fault = fail` makes its failure the request's.
     fn receive(&mut self, request: &mut Request<TextAnswer>, from: ModelIndex, kept: bool) -> Result<(), PolicyFault> {
-        let Some(generation) = request.generation else { return Ok(()) };
-        let Some(policy) = self.generations.policy(generation) else { return Ok(()) };
-        let parcel = Parcel { keep_candidate: kept, state: request.state };
+        let Some(generation) = request.generation else {
+            return Ok(());
+        };
+        let Some(policy) = self.generations.policy(generation) else {
+            return Ok(());
+        };
+        let parcel = Parcel {
+            keep_candidate: kept,
+            state: request.state,
+        };
         match policy.receive(self.model, from, &parcel) {
             Ok(state) => request.state = state,
             Err(fault) => {
@@ -178,19 +185,30 @@ impl Subserver {
         let shared = self.shared.clone();
         let board = &shared.board;
         let _gate = self.rule.is_synchronous().then(|| board.gate());
-        board.set_step_us(self.model, self.scheduler.latency().expected_us(self.scheduler.waiting().max(1)));
+        board.set_step_us(
+            self.model,
+            self.scheduler.latency().expected_us(self.scheduler.waiting().max(1)),
+        );
         board.snapshot(self.model, &mut self.views);
         if self.rule.is_synchronous() && self.views[board.turn().index()].waiting == 0 {
             self.pass_turn(&self.rule);
         }
-        let view = View { now_us: board.now_us(), models: &self.views, turn: board.turn() };
+        let view = View {
+            now_us: board.now_us(),
+            models: &self.views,
+            turn: board.turn(),
+        };
         let decision = self.scheduler.launch(view, &mut self.batch);
         if decision == Decision::Launch {
             let rows = self.batch.rows.len();
             for to in self.models() {
                 board.set_newcomers(self.model, to, self.scheduler.newcomers(to));
             }
-            board.started(self.model, rows as u32, board.now_us() + self.scheduler.latency().expected_us(rows));
+            board.started(
+                self.model,
+                rows as u32,
+                board.now_us() + self.scheduler.latency().expected_us(rows),
+            );
             board.sub_waiting(self.model, rows as u32);
             if self.rule == LaunchRule::Lookahead {
                 // When this step ends is what the others' decisions hang on.
@@ -233,13 +251,16 @@ impl Subserver {
             });
         }
         let start = Instant::now();
-        let ran = self.runner.step(&self.batch, &self.asks, self.generations.plans(), &mut self.output);
+        let ran = self
+            .runner
+            .step(&self.batch, &self.asks, self.generations.plans(), &mut self.output);
         let kept_before = self.scheduler.waiting();
         match ran {
             Ok(()) => self.settle(),
             Err(error) => {
                 tracing::error!(model = self.model.0, %error, "step failed");
-                self.scheduler.fail_step(&format!("the model failed: {error}"), &mut self.actions);
+                self.scheduler
+                    .fail_step(&format!("the model failed: {error}"), &mut self.actions);
             }
         }
         let step_us = start.elapsed().as_micros() as u64;
@@ -247,7 +268,9 @@ impl Subserver {
         let kept = self.scheduler.waiting() - kept_before;
         self.shared.board.add_waiting(self.model, kept as u32);
         for to in self.models() {
-            self.shared.board.set_probability(self.model, to, self.scheduler.probability(to));
+            self.shared
+                .board
+                .set_probability(self.model, to, self.scheduler.probability(to));
         }
         self.act();
         self.finish_step();
@@ -261,10 +284,17 @@ impl Subserver {
             signal_starts: &self.output.signal_starts,
             finite: &self.output.finite,
         };
-        let requests = self.scheduler.candidates();
-        self.routing.decide(self.model, requests, result, &mut self.generations, self.on_fault, &mut self.verdicts);
+        self.routing.decide(
+            self.model,
+            &self.scheduler.candidates(),
+            result,
+            &mut self.generations,
+            self.on_fault,
+            &mut self.verdicts,
+        );
         let now_us = self.shared.board.now_us();
-        self.scheduler.settle(now_us, &self.output.candidates, &mut self.verdicts, &mut self.actions);
+        self.scheduler
+            .settle(now_us, &self.output.candidates, &mut self.verdicts, &mut self.actions);
     }
 
     fn count(&mut self, step_us: u64) {
@@ -290,7 +320,10 @@ impl Subserver {
                     ModelCounters::add(&self.counters.handoffs_out, 1);
                     self.shared.board.add_waiting(to, 1);
                     // A subserver that is gone gives the request back; dropping it tells the client.
-                    let message = Message::Arrive { request, from: Some((self.model, kept)) };
+                    let message = Message::Arrive {
+                        request,
+                        from: Some((self.model, kept)),
+                    };
                     drop(self.shared.links[to.index()].send(message));
                 }
                 Action::End { request, finish } => {
@@ -307,7 +340,10 @@ impl Subserver {
     /// Shows what requests keep at this model, pending ones included.
     fn publish_kept(&self) {
         let kv = self.scheduler.kv();
-        ModelCounters::set(&self.counters.kv_blocks_used, (kv.blocks_total() - kv.blocks_free()) as u64);
+        ModelCounters::set(
+            &self.counters.kv_blocks_used,
+            (kv.blocks_total() - kv.blocks_free()) as u64,
+        );
         ModelCounters::set(&self.counters.seats_taken, kv.seats_taken() as u64);
     }
 

@@ -8,9 +8,7 @@ use tokenrouter_core::ModelIndex;
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_core::request::Finish;
 use tokenrouter_core::scheduler::StepLimits;
-use tokenrouter_planner::sim::{
-    Latency, LatencyCurve, Outcome, SimRequest, SimRouting, Simulation, SimulationParts,
-};
+use tokenrouter_planner::sim::{Latency, LatencyCurve, Outcome, SimRequest, SimRouting, Simulation, SimulationParts};
 
 const CASES: u64 = 10_000;
 
@@ -22,25 +20,37 @@ struct Case {
 
 fn routing(random: &mut Random, models: usize) -> SimRouting {
     let law = |random: &mut Random| {
-        let weights: Vec<f64> = (0..models).map(|_| if random.happens(0.3) { 0.0 } else { random.share() }).collect();
+        let weights: Vec<f64> = (0..models)
+            .map(|_| if random.happens(0.3) { 0.0 } else { random.share() })
+            .collect();
         let sum: f64 = weights.iter().sum();
-        if sum > 0.0 { weights.iter().map(|weight| weight / sum).collect() } else { vec![1.0 / models as f64; models] }
+        if sum > 0.0 {
+            weights.iter().map(|weight| weight / sum).collect()
+        } else {
+            vec![1.0 / models as f64; models]
+        }
     };
     match random.whole(0, 4) {
         0 if models == 2 => common::handback(random.share()),
-        1 if models == 2 => {
-            SimRouting::Bursty { calm_p: random.share() * 0.2, storm_p: random.share(), flip: random.share() * 0.2 }
-        }
+        1 if models == 2 => SimRouting::Bursty {
+            calm_p: random.share() * 0.2,
+            storm_p: random.share(),
+            flip: random.share() * 0.2,
+        },
         2 if models == 2 => SimRouting::Stretches {
             large_p: random.share(),
             small_tokens: random.whole(1, 20) as u32,
             large_tokens: random.whole(1, 20) as u32,
         },
-        3 if models == 2 => SimRouting::Trace { hands_over: (0..16).map(|_| random.happens(0.3)).collect() },
+        3 if models == 2 => SimRouting::Trace {
+            hands_over: (0..16).map(|_| random.happens(0.3)).collect(),
+        },
         // Anything, also policies that discard everything they can.
         _ => SimRouting::Matrix {
             p: (0..models).map(|_| law(random)).collect(),
-            keep: (0..models).map(|_| (0..models).map(|_| random.happens(0.5)).collect()).collect(),
+            keep: (0..models)
+                .map(|_| (0..models).map(|_| random.happens(0.5)).collect())
+                .collect(),
         },
     }
 }
@@ -50,7 +60,10 @@ fn latency(random: &mut Random) -> Latency {
         return Latency::Constant(random.whole(1, 30) as f64 * 1e3);
     }
     Latency::Curve(LatencyCurve {
-        points: vec![(1, random.whole(1, 10) as f64 * 1e3), (16, random.whole(10, 40) as f64 * 1e3)],
+        points: vec![
+            (1, random.whole(1, 10) as f64 * 1e3),
+            (16, random.whole(10, 40) as f64 * 1e3),
+        ],
         token_us: random.whole(0, 500) as f64,
         busy_factor: 1.0 + random.share(),
     })
@@ -72,7 +85,9 @@ fn case(seed: u64) -> Case {
     let requests: Vec<SimRequest> = (0..random.whole(1, 10))
         .map(|_| SimRequest {
             seed: random.whole(0, u64::MAX - 1),
-            prompt: (0..random.whole(1, 70)).map(|_| random.whole(0, 1_023) as u32).collect(),
+            prompt: (0..random.whole(1, 70))
+                .map(|_| random.whole(0, 1_023) as u32)
+                .collect(),
             tokens_max: random.whole(1, 40) as u32,
             stop_token: random.happens(0.5).then(|| random.whole(0, 60) as u32),
             entry: ModelIndex(random.whole(0, models as u64 - 1) as u32),
@@ -129,18 +144,26 @@ fn check(case: &Case) -> (Vec<Outcome>, u64) {
 /// on every token they were fed, so a wrong suffix or a foreign block shows.
 #[test]
 fn schedule_independence_kv_progress_and_conservation() {
-    let only = std::env::var("INVARIANTS_SEED").ok().map(|seed| seed.parse().expect("INVARIANTS_SEED is a number"));
+    let only = std::env::var("INVARIANTS_SEED")
+        .ok()
+        .map(|seed| seed.parse().expect("INVARIANTS_SEED is a number"));
     let seeds = only.map_or(0..CASES, |seed| seed..seed + 1);
     let (mut evictions, mut cancelled, mut handoffs) = (0, 0, 0);
     for seed in seeds {
         let result = std::panic::catch_unwind(|| check(&case(seed)));
         let (outcomes, evicted) = result.unwrap_or_else(|_| panic!("case failed: INVARIANTS_SEED={seed}"));
         evictions += evicted;
-        cancelled += outcomes.iter().filter(|outcome| outcome.finish == Finish::Cancelled).count();
+        cancelled += outcomes
+            .iter()
+            .filter(|outcome| outcome.finish == Finish::Cancelled)
+            .count();
         handoffs += outcomes.iter().map(|outcome| u64::from(outcome.handoffs)).sum::<u64>();
     }
     if only.is_none() {
         // The cases must reach what they are for.
-        assert!(evictions > 1_000 && cancelled > 1_000 && handoffs > 100_000, "{evictions} {cancelled} {handoffs}");
+        assert!(
+            evictions > 1_000 && cancelled > 1_000 && handoffs > 100_000,
+            "{evictions} {cancelled} {handoffs}"
+        );
     }
 }

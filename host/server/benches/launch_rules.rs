@@ -13,15 +13,26 @@ use tokenrouter_engine::{Engine, Job, Target};
 use tokenrouter_host::deployment::{DeploymentFile, Launch, OptionValue};
 use tokenrouter_model::runner::Sampling;
 
-const RULES: [&str; 6] = ["step-sync", "model-sync", "eager", "threshold:1,3", "threshold", "lookahead"];
+const RULES: [&str; 6] = [
+    "step-sync",
+    "model-sync",
+    "eager",
+    "threshold:1,3",
+    "threshold",
+    "lookahead",
+];
 const CONCURRENCY: [usize; 4] = [1, 4, 8, 16];
 /// Times that every setting is measured; the rules take turns, so that a drift of the machine meets all alike.
 const ROUNDS: usize = 3;
 
 fn main() {
-    let seconds = std::env::args().find_map(|argument| argument.parse::<f64>().ok()).unwrap_or(0.8);
+    let seconds = std::env::args()
+        .find_map(|argument| argument.parse::<f64>().ok())
+        .unwrap_or(0.8);
     let engines: Vec<Engine> = RULES.iter().map(|rule| start(rule)).collect();
-    println!("tokens/s, median of {ROUNDS} runs of {seconds} s each; in brackets: ratio to step-sync; mean batch small/large");
+    println!(
+        "tokens/s, median of {ROUNDS} runs of {seconds} s each; in brackets: ratio to step-sync; mean batch small/large"
+    );
     println!("{:>3}  {}", "N", RULES.map(|rule| format!("{rule:>26}")).join(" "));
     for n in CONCURRENCY {
         let mut rates = vec![Vec::new(); RULES.len()];
@@ -37,7 +48,10 @@ fn main() {
         }
         let medians: Vec<f64> = rates.iter_mut().map(|rates| median(rates)).collect();
         let cells = medians.iter().zip(&batches).map(|(rate, (small, large))| {
-            format!("{:>26}", format!("{rate:.0} ({:.2}x) {small:.1}/{large:.1}", rate / medians[0]))
+            format!(
+                "{:>26}",
+                format!("{rate:.0} ({:.2}x) {small:.1}/{large:.1}", rate / medians[0])
+            )
         });
         println!("{n:>3}  {}", cells.collect::<Vec<_>>().join(" "));
     }
@@ -54,15 +68,25 @@ fn start(rule: &str) -> Engine {
 
 /// (rows, steps) of each model.
 fn batch_counts(engine: &Engine) -> Vec<(f64, f64)> {
-    engine.stats().models.iter().map(|model| (model.rows as f64, model.steps as f64)).collect()
+    engine
+        .stats()
+        .models
+        .iter()
+        .map(|model| (model.rows as f64, model.steps as f64))
+        .collect()
 }
 
 /// `n` clients that each submit one request after the other. Returns tokens per second.
 fn closed_loop(engine: &Engine, n: usize, time: Duration) -> f64 {
     let start = Instant::now();
     let tokens: u64 = std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..n).map(|client| scope.spawn(move || run_client(engine, client, start + time))).collect();
-        clients.into_iter().map(|client| client.join().expect("a client does not panic")).sum()
+        let clients: Vec<_> = (0..n)
+            .map(|client| scope.spawn(move || run_client(engine, client, start + time)))
+            .collect();
+        clients
+            .into_iter()
+            .map(|client| client.join().expect("a client does not panic"))
+            .sum()
     });
     tokens as f64 / start.elapsed().as_secs_f64()
 }
@@ -74,9 +98,18 @@ fn run_client(engine: &Engine, client: usize, until: Instant) -> u64 {
             break;
         }
         let number = client * 1_000 + request;
-        let problem = format!("{:02}-{:02}-{:02}*02-{:02}=", number % 100, number / 3 % 100, number / 7 % 100, number % 97);
+        let problem = format!(
+            "{:02}-{:02}-{:02}*02-{:02}=",
+            number % 100,
+            number / 3 % 100,
+            number / 7 % 100,
+            number % 97
+        );
         let job = Job {
-            prompt: engine.tokenizer().encode_prompt(&problem).expect("digits and operators"),
+            prompt: engine
+                .tokenizer()
+                .encode_prompt(&problem)
+                .expect("digits and operators"),
             max_tokens: 64,
             sampling: Sampling::GREEDY,
             seed: number as u64,

@@ -52,7 +52,7 @@ fn plan_gives_the_papers_predictions() {
                 (got - expected).abs() < 0.1,
                 "N = {n}, B = {b}: {got}, expected {expected}"
             );
-            let is_most = expected == expected_most(n);
+            let is_most = *expected == expected_most(n);
             assert_eq!(row["best"], is_most, "{row}");
         }
     }

@@ -79,6 +79,11 @@ pub mod prelude {
     pub use crate::{
         About, Admission, Batch, Boolean, Choice, Decisions, Declared, Deployment, LARGE, Level, ModelIndex, ModelInfo,
         Number, Numbers, Options, Pair, Parcel, Plan, Policy, Request, Row, SMALL, Setting, Signal, StateWord, Step,
-        Text, Texts, Token, Value, log, plan,
+        Text, Texts, Token, Value, check_models, log, plan,
     };
 }
+
+/// The policy in the project's README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

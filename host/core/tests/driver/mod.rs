@@ -46,7 +46,10 @@ impl Policy for RandomPolicy {
         Ok(())
     }
     fn send(&mut self, at: ModelIndex, _: ModelIndex, row: LeavingRow<'_>) -> Result<Parcel, PolicyFault> {
-        Ok(Parcel { keep_candidate: at.0 == 1, state: PolicyState::new(row.state) })
+        Ok(Parcel {
+            keep_candidate: at.0 == 1,
+            state: PolicyState::new(row.state),
+        })
     }
     fn receive(&mut self, _: ModelIndex, _: ModelIndex, parcel: &Parcel) -> Result<PolicyState, PolicyFault> {
         Ok(parcel.state)
@@ -84,10 +87,11 @@ pub struct Driver {
 impl Driver {
     /// `requests` requests of at most `tokens_max` tokens.
     pub fn new(requests: usize, tokens_max: u32) -> Self {
-        let limits = StepLimits { long_tokens_min: usize::MAX, ..StepLimits::default() };
-        let scheduler = |model| {
-            Scheduler::new(ModelIndex(model), 2, LaunchRule::Eager, limits, KvPool::new(KV_BLOCKS))
+        let limits = StepLimits {
+            long_tokens_min: usize::MAX,
+            ..StepLimits::default()
         };
+        let scheduler = |model| Scheduler::new(ModelIndex(model), 2, LaunchRule::Eager, limits, KvPool::new(KV_BLOCKS));
         let plan = Plan {
             entry: ModelIndex(0),
             state_words: 0,
@@ -135,7 +139,11 @@ impl Driver {
                 ..ModelView::default()
             });
         }
-        let view = View { now_us: self.now_us, models: &self.views, turn: ModelIndex(0) };
+        let view = View {
+            now_us: self.now_us,
+            models: &self.views,
+            turn: ModelIndex(0),
+        };
         let scheduler = &mut self.schedulers[model];
         if scheduler.launch(view, &mut self.batch) != Decision::Launch {
             return;
@@ -149,7 +157,8 @@ impl Driver {
         for (row, request) in self.batch.rows.iter().zip(scheduler.candidates()) {
             let position = u64::from(row.position + row.len);
             self.candidates.push(draw::token(request.seed, position, at, 1_000));
-            self.signals.push(uniform_f32(request.seed, position, Purpose::Policy(at.0)));
+            self.signals
+                .push(uniform_f32(request.seed, position, Purpose::Policy(at.0)));
             self.signal_starts.push(self.signals.len() as u32);
             self.finite.push(true);
         }
@@ -159,14 +168,23 @@ impl Driver {
             signal_starts: &self.signal_starts,
             finite: &self.finite,
         };
-        let requests = scheduler.candidates();
-        self.routing.decide(at, requests, result, &mut self.policy, FailureMode::Fail, &mut self.verdicts);
+        self.routing.decide(
+            at,
+            &scheduler.candidates(),
+            result,
+            &mut self.policy,
+            FailureMode::Fail,
+            &mut self.verdicts,
+        );
         self.routed += self.candidates.len() as u64;
         scheduler.settle(self.now_us, &self.candidates, &mut self.verdicts, &mut self.actions);
         for action in self.actions.drain(..) {
             match action {
                 Action::Send { to, mut request, kept } => {
-                    let parcel = Parcel { keep_candidate: kept, state: request.state };
+                    let parcel = Parcel {
+                        keep_candidate: kept,
+                        state: request.state,
+                    };
                     if let Ok(state) = self.policy.receive(to, at, &parcel) {
                         request.state = state;
                     }

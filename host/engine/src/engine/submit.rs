@@ -29,7 +29,12 @@ pub(super) struct Active {
 impl Active {
     pub(super) fn new(name: String, generation: Generation, registry: &Registry) -> Self {
         let instance = Mutex::new(generation.instance());
-        Self { name, id: registry.add(generation.clone()), generation, instance }
+        Self {
+            name,
+            id: registry.add(generation.clone()),
+            generation,
+            instance,
+        }
     }
 }
 
@@ -66,7 +71,10 @@ impl Engine {
             stop_tokens: self.stop_tokens.clone(),
             writer,
             models: self.names.len(),
-            slot: Slot { shared: self.shared.clone(), taken: None },
+            slot: Slot {
+                shared: self.shared.clone(),
+                taken: None,
+            },
         });
         let mut request = Box::new(Request::new(id, job.seed, &job.prompt, job.max_tokens, answer));
         request.generation = generation;
@@ -78,12 +86,13 @@ impl Engine {
                 self.shared.start_waiting();
                 Ok(stream)
             }
-            Err((_, Refused::QueueFull)) => {
-                Err(SubmitError::Overloaded { waiting_max: self.limits.requests_waiting_max })
-            }
-            Err((_, Refused::NeverFits)) => {
-                Err(SubmitError::NeverFits { length_max: length_max as u64, kv_tokens: self.limits.kv_tokens })
-            }
+            Err((_, Refused::QueueFull)) => Err(SubmitError::Overloaded {
+                waiting_max: self.limits.requests_waiting_max,
+            }),
+            Err((_, Refused::NeverFits)) => Err(SubmitError::NeverFits {
+                length_max: length_max as u64,
+                kv_tokens: self.limits.kv_tokens,
+            }),
         }
     }
 
@@ -94,10 +103,16 @@ impl Engine {
         if job.max_tokens == 0 {
             return Err(SubmitError::NoTokens);
         }
-        self.tokenizer.check_ids(&job.prompt).map_err(|error| SubmitError::Text(error.to_string()))?;
+        self.tokenizer
+            .check_ids(&job.prompt)
+            .map_err(|error| SubmitError::Text(error.to_string()))?;
         let (context_max, prompt) = (self.context_max(), u32::try_from(job.prompt.len()).unwrap_or(u32::MAX));
         if u64::from(prompt) + u64::from(job.max_tokens) > u64::from(context_max) {
-            return Err(SubmitError::ContextLength { context_max, prompt, max_tokens: job.max_tokens });
+            return Err(SubmitError::ContextLength {
+                context_max,
+                prompt,
+                max_tokens: job.max_tokens,
+            });
         }
         Ok(())
     }
@@ -105,14 +120,33 @@ impl Engine {
     /// Who routes the request, where it starts, and its first state.
     fn admit(&self, job: &Job) -> Result<(Option<GenerationId>, Admission), SubmitError> {
         let active = match &job.target {
-            Target::Model(model) => return Ok((None, Admission { model: *model, state: PolicyState::default() })),
+            Target::Model(model) => {
+                return Ok((
+                    None,
+                    Admission {
+                        model: *model,
+                        state: PolicyState::default(),
+                    },
+                ));
+            }
             Target::Default => match self.active.first() {
                 Some(active) => active,
-                None => return Ok((None, Admission { model: ModelIndex(0), state: PolicyState::default() })),
+                None => {
+                    return Ok((
+                        None,
+                        Admission {
+                            model: ModelIndex(0),
+                            state: PolicyState::default(),
+                        },
+                    ));
+                }
             },
             Target::Policy(name) => self.active.iter().find(|active| active.name == *name).ok_or_else(|| {
                 let active = self.policy_names().map(str::to_owned).collect();
-                SubmitError::UnknownPolicy { name: name.clone(), active }
+                SubmitError::UnknownPolicy {
+                    name: name.clone(),
+                    active,
+                }
             })?,
         };
         let admitting = Admitting {
@@ -128,7 +162,8 @@ impl Engine {
             Err(error) if error.is_request_error() => Err(SubmitError::Refused(error.to_string())),
             Err(error) => {
                 tracing::warn!(policy = active.name, %error, "policy fault at admission");
-                self.admit_without(active).ok_or_else(|| SubmitError::Policy(error.to_string()))
+                self.admit_without(active)
+                    .ok_or_else(|| SubmitError::Policy(error.to_string()))
             }
         }
     }

@@ -30,7 +30,13 @@ impl SimAnswer {
         abandoned: Rc<Cell<bool>>,
         committed: Rc<Cell<u64>>,
     ) -> Self {
-        Self { commits: Vec::with_capacity(tokens_max as usize), index, stop_token, abandoned, committed }
+        Self {
+            commits: Vec::with_capacity(tokens_max as usize),
+            index,
+            stop_token,
+            abandoned,
+            committed,
+        }
     }
 }
 

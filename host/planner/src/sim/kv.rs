@@ -19,7 +19,10 @@ pub struct SimKv {
 
 impl SimKv {
     pub(super) fn new(model: ModelIndex, blocks: usize) -> Self {
-        Self { model, hashes: vec![0; blocks * KV_BLOCK_TOKENS] }
+        Self {
+            model,
+            hashes: vec![0; blocks * KV_BLOCK_TOKENS],
+        }
     }
 
     /// Feeds a row and returns its candidate.
@@ -29,7 +32,11 @@ impl SimKv {
             blocks[position / KV_BLOCK_TOKENS].0 as usize * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS
         };
         let start = row.position as usize;
-        let mut hash = if start == 0 { EMPTY } else { self.hashes[place(start - 1)] };
+        let mut hash = if start == 0 {
+            EMPTY
+        } else {
+            self.hashes[place(start - 1)]
+        };
         for (offset, &token) in batch.row_tokens(row).iter().enumerate() {
             hash = extend(hash, token);
             self.hashes[place(start + offset)] = hash;

@@ -37,7 +37,10 @@ impl Latency {
 impl LatencyCurve {
     fn base_us(&self, rows: f64) -> f64 {
         let points = &self.points;
-        let above = points.iter().position(|&(at, _)| f64::from(at) >= rows).unwrap_or(points.len());
+        let above = points
+            .iter()
+            .position(|&(at, _)| f64::from(at) >= rows)
+            .unwrap_or(points.len());
         match (above, points.len()) {
             (_, 0) => 0.0,
             (0, _) | (_, 1) => points[0].1,
@@ -55,7 +58,11 @@ mod tests {
 
     #[test]
     fn curves_are_linear_between_points_and_go_on_beyond_them() {
-        let curve = LatencyCurve { points: vec![(1, 100.0), (3, 200.0), (5, 220.0)], token_us: 2.0, busy_factor: 2.0 };
+        let curve = LatencyCurve {
+            points: vec![(1, 100.0), (3, 200.0), (5, 220.0)],
+            token_us: 2.0,
+            busy_factor: 2.0,
+        };
         let latency = Latency::Curve(curve);
         for (rows, us) in [(1, 100.0), (2, 150.0), (3, 200.0), (4, 210.0), (5, 220.0), (7, 240.0)] {
             assert_eq!(latency.step_us(rows, rows, false), us, "{rows} rows");

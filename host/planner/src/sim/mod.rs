@@ -7,6 +7,7 @@ mod answer;
 mod closed_loop;
 mod kv;
 mod latency;
+mod node;
 mod report;
 mod routing;
 mod world;

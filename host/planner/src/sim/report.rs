@@ -20,9 +20,16 @@ impl Waits {
         waits_us.sort_unstable();
         let at = |share: f64| {
             let last = waits_us.len().saturating_sub(1);
-            waits_us.get((share * last as f64).round() as usize).map_or(0.0, |&us| us as f64 / 1e3)
+            waits_us
+                .get((share * last as f64).round() as usize)
+                .map_or(0.0, |&us| us as f64 / 1e3)
         };
-        Self { p50_ms: at(0.5), p95_ms: at(0.95), p99_ms: at(0.99), max_ms: at(1.0) }
+        Self {
+            p50_ms: at(0.5),
+            p95_ms: at(0.95),
+            p99_ms: at(0.99),
+            max_ms: at(1.0),
+        }
     }
 }
 

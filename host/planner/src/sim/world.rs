@@ -5,23 +5,19 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tokenrouter_core::admission::{AdmissionLimits, Admissions, Refused};
-use tokenrouter_core::kv::{KvPool, blocks_for};
+use tokenrouter_core::kv::KvPool;
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View, next_turn};
 use tokenrouter_core::policy::{FailureMode, Parcel, Policy, PolicyFault, PolicyState};
 use tokenrouter_core::request::{Answer, Finish, GenerationId, Request};
 use tokenrouter_core::route::{Policies, Routing, StepResult};
-use tokenrouter_core::scheduler::{Action, Scheduler, StepLimits, Verdict};
-use tokenrouter_core::step::StepBatch;
+use tokenrouter_core::scheduler::{Action, StepLimits, Verdict};
 use tokenrouter_core::{ModelIndex, RequestId, TokenId};
 
 use super::answer::{Commit, SimAnswer};
-use super::kv::SimKv;
 use super::latency::Latency;
-use super::report::{ModelReport, Report, Waits};
+use super::node::Node;
+use super::report::Report;
 use super::routing::{SimPolicy, SimRouting};
-
-/// Words of the simulated vocabulary.
-const VOCABULARY: u32 = 1_024;
 
 /// What a simulation is made of.
 #[derive(Clone, Debug)]
@@ -72,34 +68,6 @@ pub struct Outcome {
     pub handoffs: u32,
 }
 
-struct Node {
-    scheduler: Scheduler<SimAnswer>,
-    kv: SimKv,
-    latency: Latency,
-    batch: StepBatch,
-    rows: u32,
-    holding: bool,
-    started_us: u64,
-    ends_us: Option<u64>,
-    expected_end_us: u64,
-    wake_us: u64,
-    candidates: Vec<TokenId>,
-    signals: Vec<f32>,
-    signal_starts: Vec<u32>,
-    // Totals since the warm-up ended.
-    steps: u64,
-    rows_total: u64,
-    busy_us: u64,
-    tokens_before: u64,
-    waits_us: Vec<u64>,
-}
-
-impl Node {
-    fn tokens(&self) -> u64 {
-        self.scheduler.moves().committed.iter().sum()
-    }
-}
-
 /// A deployment in virtual time.
 pub struct Simulation {
     nodes: Vec<Node>,
@@ -137,33 +105,11 @@ impl Simulation {
     /// A deployment and the requests that will come, in the order of their arrival.
     pub fn new(parts: &SimulationParts, requests: &[SimRequest]) -> Self {
         let models = parts.latencies.len();
-        let blocks = blocks_for(parts.kv_tokens);
-        let node = |(index, latency): (usize, &Latency)| {
-            let model = ModelIndex(index as u32);
-            Node {
-                scheduler: Scheduler::new(model, models, parts.rule.clone(), parts.limits, KvPool::new(blocks)),
-                kv: SimKv::new(model, blocks),
-                latency: latency.clone(),
-                batch: StepBatch::default(),
-                rows: 0,
-                holding: false,
-                started_us: 0,
-                ends_us: None,
-                expected_end_us: 0,
-                wake_us: u64::MAX,
-                candidates: Vec::new(),
-                signals: Vec::new(),
-                signal_starts: Vec::new(),
-                steps: 0,
-                rows_total: 0,
-                busy_us: 0,
-                tokens_before: 0,
-                waits_us: Vec::new(),
-            }
-        };
         let committed = Rc::new(Cell::new(0));
         let mut simulation = Self {
-            nodes: parts.latencies.iter().enumerate().map(node).collect(),
+            nodes: (0..models as u32)
+                .map(|index| Node::new(ModelIndex(index), parts))
+                .collect(),
             policy: SimPolicies(SimPolicy::new(parts.routing.clone(), models)),
             routing: Routing::default(),
             admissions: Admissions::new(AdmissionLimits {
@@ -186,7 +132,9 @@ impl Simulation {
         for (index, request) in requests.iter().enumerate() {
             simulation.announce(index, request);
         }
-        simulation.departures.sort_by_key(|departure| std::cmp::Reverse(departure.0));
+        simulation
+            .departures
+            .sort_by_key(|departure| std::cmp::Reverse(departure.0));
         simulation
     }
 
@@ -195,10 +143,21 @@ impl Simulation {
         if let Some(leaves_us) = request.leaves_us {
             self.departures.push((leaves_us, abandoned.clone()));
         }
-        let answer =
-            SimAnswer::new(index, request.tokens_max, request.stop_token, abandoned, self.committed.clone());
+        let answer = SimAnswer::new(
+            index,
+            request.tokens_max,
+            request.stop_token,
+            abandoned,
+            self.committed.clone(),
+        );
         let id = RequestId(index as u64);
-        let mut made = Box::new(Request::new(id, request.seed, &request.prompt, request.tokens_max, answer));
+        let mut made = Box::new(Request::new(
+            id,
+            request.seed,
+            &request.prompt,
+            request.tokens_max,
+            answer,
+        ));
         made.generation = Some(GenerationId(0));
         made.state = PolicyState::new(&[0, 0]);
         self.arrivals.push_back((request.arrives_us, made, request.entry));
@@ -221,27 +180,15 @@ impl Simulation {
     pub fn measure(mut self, warm_up: u64, measured: u64) -> Report {
         self.run_while(|simulation| simulation.committed.get() < warm_up);
         let (from_us, from_tokens) = (self.now_us, self.committed.get());
-        for node in &mut self.nodes {
-            (node.steps, node.rows_total, node.busy_us) = (0, 0, 0);
-            node.tokens_before = node.tokens();
-            node.waits_us.clear();
-        }
+        self.nodes.iter_mut().for_each(Node::reset);
         self.run_while(|simulation| simulation.committed.get() < warm_up + measured);
         let seconds = (self.now_us - from_us) as f64 / 1e6;
         let tokens_per_s = (self.committed.get() - from_tokens) as f64 / seconds;
-        let models = self.nodes.iter_mut().map(|node| ModelReport {
-            steps: node.steps,
-            batch_mean: node.rows_total as f64 / node.steps as f64,
-            utilisation: node.busy_us as f64 / 1e6 / seconds,
-            tokens: node.tokens() - node.tokens_before,
-            waits: Waits::of(std::mem::take(&mut node.waits_us)),
-            kv_evictions: node.scheduler.kv().evictions(),
-        });
         Report {
             tokens_per_s,
             per_user_tokens_per_s: tokens_per_s / self.concurrency as f64,
             seconds,
-            models: models.collect(),
+            models: self.nodes.iter_mut().map(|node| node.report(seconds)).collect(),
         }
     }
 
@@ -279,7 +226,11 @@ impl Simulation {
 
     /// All that happens now: clients leave, steps end, requests come.
     fn happen(&mut self) {
-        while self.departures.last().is_some_and(|departure| departure.0 <= self.now_us) {
+        while self
+            .departures
+            .last()
+            .is_some_and(|departure| departure.0 <= self.now_us)
+        {
             if let Some((_, abandoned)) = self.departures.pop() {
                 abandoned.set(true);
                 self.sweep();
@@ -291,7 +242,9 @@ impl Simulation {
             }
         }
         while self.arrivals.front().is_some_and(|arrival| arrival.0 <= self.now_us) {
-            let Some((_, request, entry)) = self.arrivals.pop_front() else { break };
+            let Some((_, request, entry)) = self.arrivals.pop_front() else {
+                break;
+            };
             let length_max = request.length_max() as usize;
             if let Err(((request, _), refused)) = self.admissions.enqueue((request, entry), length_max) {
                 assert_eq!(refused, Refused::NeverFits);
@@ -321,11 +274,7 @@ impl Simulation {
     fn end_step(&mut self, model: usize) {
         let at = ModelIndex(model as u32);
         let node = &mut self.nodes[model];
-        node.ends_us = None;
-        node.busy_us += self.now_us - node.started_us;
-        node.steps += 1;
-        node.rows_total += u64::from(node.rows);
-        node.rows = 0;
+        node.end_step(self.now_us);
         let finite = vec![true; node.candidates.len()];
         let result = StepResult {
             candidates: &node.candidates,
@@ -333,9 +282,16 @@ impl Simulation {
             signal_starts: &node.signal_starts,
             finite: &finite,
         };
-        let requests = node.scheduler.candidates();
-        self.routing.decide(at, requests, result, &mut self.policy, FailureMode::Fail, &mut self.verdicts);
-        node.scheduler.settle(self.now_us, &node.candidates, &mut self.verdicts, &mut self.actions);
+        self.routing.decide(
+            at,
+            &node.scheduler.candidates(),
+            result,
+            &mut self.policy,
+            FailureMode::Fail,
+            &mut self.verdicts,
+        );
+        node.scheduler
+            .settle(self.now_us, &node.candidates, &mut self.verdicts, &mut self.actions);
         self.act(model);
         if self.sync.is_synchronous() && self.turn == at {
             self.turn = next_turn(&self.sync, at, &self.views(at));
@@ -347,7 +303,10 @@ impl Simulation {
         for action in actions.drain(..) {
             match action {
                 Action::Send { to, kept, mut request } => {
-                    let parcel = Parcel { keep_candidate: kept, state: request.state };
+                    let parcel = Parcel {
+                        keep_candidate: kept,
+                        state: request.state,
+                    };
                     let from = ModelIndex(model as u32);
                     if let Ok(state) = self.policy.0.receive(to, from, &parcel) {
                         request.state = state;
@@ -368,24 +327,17 @@ impl Simulation {
     }
 
     fn close(&mut self, request: &Request<SimAnswer>, finish: Finish) {
-        let outcome = Outcome { finish, commits: request.answer.commits.clone(), handoffs: request.handoffs() };
+        let outcome = Outcome {
+            finish,
+            commits: request.answer.commits.clone(),
+            handoffs: request.handoffs(),
+        };
         let before = self.outcomes[request.answer.index].replace(outcome);
         assert_eq!(before, None, "request {} ended twice", request.answer.index);
     }
 
     fn views(&self, reader: ModelIndex) -> Vec<ModelView> {
-        self.nodes
-            .iter()
-            .map(|node| ModelView {
-                waiting: node.scheduler.waiting() as u32,
-                running: node.rows,
-                holding: node.holding,
-                ends_us: node.expected_end_us,
-                step_us: node.scheduler.latency().expected_us(node.scheduler.waiting().max(1)),
-                newcomers: node.scheduler.newcomers(reader),
-                to_here: node.scheduler.probability(reader),
-            })
-            .collect()
+        self.nodes.iter().map(|node| node.view(reader)).collect()
     }
 
     /// Idle models decide, until none of them launches any more.
@@ -406,13 +358,16 @@ impl Simulation {
         if self.sync.is_synchronous() && idle && models[self.turn.index()].waiting == 0 {
             self.turn = next_turn(&self.sync, self.turn, &models);
         }
-        let view = View { now_us: self.now_us, models: &models, turn: self.turn };
+        let view = View {
+            now_us: self.now_us,
+            models: &models,
+            turn: self.turn,
+        };
         let node = &mut self.nodes[model];
         node.wake_us = u64::MAX;
         match node.scheduler.launch(view, &mut node.batch) {
             Decision::Launch => {
-                let peer_busy = !idle;
-                self.start_step(model, peer_busy);
+                node.start_step(&self.policy.0, self.now_us, !idle);
                 true
             }
             Decision::Wait { until_us } => {
@@ -423,37 +378,8 @@ impl Simulation {
                     return self.turn != at;
                 }
                 // Others that hold back as well decide anew once they see it.
-                let holds = node.scheduler.waiting() > 0;
-                !std::mem::replace(&mut node.holding, holds) && holds
+                node.hold_back()
             }
         }
-    }
-
-    fn start_step(&mut self, model: usize, peer_busy: bool) {
-        let node = &mut self.nodes[model];
-        node.rows = node.batch.rows.len() as u32;
-        node.holding = false;
-        node.waits_us.extend(node.scheduler.step_waits_us(self.now_us));
-        node.candidates.clear();
-        node.signals.clear();
-        node.signal_starts.clear();
-        node.signal_starts.push(0);
-        let mut requests = node.scheduler.candidates();
-        for row in &node.batch.rows {
-            if row.logits == 0 {
-                node.kv.feed(&node.batch, row, 0, VOCABULARY);
-                continue;
-            }
-            let seed = requests.next().expect("a request for every row with logits").seed;
-            node.candidates.push(node.kv.feed(&node.batch, row, seed, VOCABULARY));
-            let position = u64::from(row.position + row.len);
-            self.policy.0.signals(ModelIndex(model as u32), seed, position, &mut node.signals);
-            node.signal_starts.push(node.signals.len() as u32);
-        }
-        let us = node.latency.step_us(node.batch.rows.len(), node.batch.tokens.len(), peer_busy);
-        node.started_us = self.now_us;
-        node.ends_us = Some(self.now_us + us.round().max(1.0) as u64);
-        let expected_us = node.scheduler.latency().expected_us(node.batch.rows.len());
-        node.expected_end_us = self.now_us + if expected_us > 0 { expected_us } else { us as u64 };
     }
 }

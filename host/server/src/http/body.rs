@@ -1,33 +1,46 @@
 //! Reading a request's body within its bounds.
 
-use axum::body::{Bytes, HttpBody as _};
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, FromRequest as _, Request};
-use axum::http::StatusCode;
+use axum::body::{Body, Bytes, HttpBody as _};
+use axum::extract::Request;
+use axum::http::header;
+use futures_util::StreamExt as _;
 
 use super::{ApiError, App};
 
-/// The whole body. What says that it is too large is refused before it is sent.
-pub(super) async fn read(app: &App, mut request: Request) -> Result<Bytes, ApiError> {
+/// How much of a body that is too large is read and thrown away before it is refused. A client that writes its whole body
+/// first would find its connection broken instead of the answer; one that sends even more than this is not waited for.
+const DISCARDED_BYTES_MAX: usize = 16 << 20;
+
+/// The whole body. A client that asks first (`expect: 100-continue`) is refused before it sends.
+pub(super) async fn read(app: &App, request: Request) -> Result<Bytes, ApiError> {
     let bytes_max = app.body_bytes_max;
-    let too_large = ApiError::BodyTooLarge { bytes_max };
-    if request.body().size_hint().lower() > bytes_max as u64 {
-        return Err(too_large);
+    let asks_first = request.headers().contains_key(header::EXPECT);
+    if asks_first && request.body().size_hint().lower() > bytes_max as u64 {
+        return Err(ApiError::BodyTooLarge { bytes_max });
     }
-    DefaultBodyLimit::max(bytes_max).apply(&mut request);
-    let read = tokio::time::timeout(app.body_time_max, Bytes::from_request(request, &())).await;
-    match read {
+    match tokio::time::timeout(app.body_time_max, collect(request.into_body(), bytes_max)).await {
+        Ok(read) => read,
         Err(_) => Err(ApiError::BodyTimeout {
             s_max: app.body_time_max.as_secs(),
         }),
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(rejection)) => Err(explain(&rejection, too_large)),
     }
 }
 
-fn explain(rejection: &BytesRejection, too_large: ApiError) -> ApiError {
-    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return too_large;
+async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+    let mut stream = body.into_data_stream();
+    let mut kept = Vec::new();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|error| ApiError::BodyRead(error.to_string()))?;
+        if kept.len() + chunk.len() > bytes_max {
+            let mut discarded = chunk.len();
+            while discarded <= DISCARDED_BYTES_MAX
+                && let Some(Ok(chunk)) = stream.next().await
+            {
+                discarded += chunk.len();
+            }
+            return Err(ApiError::BodyTooLarge { bytes_max });
+        }
+        kept.extend_from_slice(&chunk);
     }
-    ApiError::BodyRead(rejection.body_text())
+    Ok(kept.into())
 }

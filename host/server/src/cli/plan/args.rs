@@ -10,7 +10,7 @@ use crate::cli::workload::{self, Concurrency, Handover, Milliseconds, Weights};
 
 /// Shown below the options.
 pub(in crate::cli) const PLAN_EXAMPLES: &str = "\
-Example: which threshold should the large model of R2R wait for? (steps of 6.0 and 27.9 ms, 35 % of the steps hand over)
+Example: what should the large model wait for, when 35 % of the small one's steps hand over?
   $ tokenrouter-host plan --latency-ms 6.0,27.9 --p 0.35 --concurrency 1..4
    N    B=1     B=2     B=3     B=4   best B  tokens/s  of bound  over B=1
    1   63.4*                               1      63.4   100.0 %    +0.0 %
@@ -18,8 +18,8 @@ Example: which threshold should the large model of R2R wait for? (steps of 6.0 a
    3  142.3   158.1*  151.9                2     158.1    83.1 %   +11.1 %
    4  187.2   195.4   208.0*  190.7        3     208.0    82.0 %   +11.1 %
 
-So with 4 requests at a time, serve with --launch threshold:1,3; or with --launch threshold, which measures and plans while
-it serves.
+So with 4 requests at a time, serve with --launch threshold:1,3; or with --launch threshold, which
+measures and plans while it serves.
 
 More examples:
   tokenrouter-host plan --latency-ms 6.0,27.9 --p 0.35 --concurrency 1..64 --plot plan.svg
@@ -29,7 +29,8 @@ More examples:
   tokenrouter-host plan --latency-ms 6,12,27.9 --weights 0.5,0.3,0.2 --concurrency 2,4,6
       Three models that are drawn for every token.
 
-The prediction takes every step of a model as equally long and every hand-over as independent of all else; simulate knows more.";
+The prediction takes all steps of a model as equally long and hand-overs as independent of all else.
+tokenrouter-host simulate knows more.";
 
 /// Options of `plan`.
 #[derive(Debug, Args)]

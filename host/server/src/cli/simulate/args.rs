@@ -13,7 +13,7 @@ use crate::cli::workload::{self, Concurrency, Handover, Milliseconds, Weights};
 
 /// Shown below the options.
 pub(in crate::cli) const SIMULATE_EXAMPLES: &str = "\
-Example: is the planned threshold better than launching at once, and what does look-ahead do without any plan?
+Example: is a planned threshold better than launching at once, and is look-ahead without a plan?
   $ tokenrouter-host simulate --latency-ms 6.0,27.9 --p 0.35 --concurrency 8
   N           launch  tokens/s  per user  rows a step    busy %  wait p50 ms         p95         p99
   8            eager     367.9      46.0  2.58 / 3.62  86 / 100   0.0 / 15.9  2.4 / 25.5  4.5 / 27.6
@@ -21,15 +21,15 @@ Example: is the planned threshold better than launching at once, and what does l
            lookahead     402.5      50.3  3.17 / 5.57   76 / 71    0.0 / 6.0  0.0 / 33.9  3.9 / 39.9
 
 More examples:
-  tokenrouter-host simulate --latency-ms 6.0,27.9 --routing bursty:0.10,0.85,0.05 --concurrency 4,8,16
+  tokenrouter-host simulate --latency-ms 6.0,27.9 --routing bursty:0.10,0.85,0.05 --concurrency 8
       Hand-overs in bursts.
-  tokenrouter-host simulate --latency-file config/latency.toml --p 0.35 --launch eager,threshold:1,3,lookahead
+  tokenrouter-host simulate --latency-file config/latency.toml --p 0.35 --launch eager,threshold:1,3
       Latencies by rows, and models that slow each other down.
-  tokenrouter-host simulate --latency-ms 6.0,27.9 --routing trace:handovers.txt --launch lookahead,step-sync,model-sync
+  tokenrouter-host simulate --latency-ms 6.0,27.9 --routing trace:handovers.txt --launch step-sync
       Hand-overs as recorded: 0010010... for the steps of the small model.
 
-The simulation runs the scheduler that serves; only the models and the clock are replaced. Requests have one prompt token,
-answers 1,000; a request that ends is replaced at once. Draws are keyed by the seed: the same command prints the same.";
+The scheduler is the one that serves; only models and clock are replaced. Prompts have one token,
+answers 1,000; a request that ends is replaced at once. The same command prints the same.";
 
 /// Options of `simulate`.
 #[derive(Debug, Args)]

@@ -1,0 +1,149 @@
+//! One simulated model: the production scheduler, a stand-in for the model, and what was measured.
+
+use tokenrouter_core::kv::{KvPool, blocks_for};
+use tokenrouter_core::launch::ModelView;
+use tokenrouter_core::scheduler::Scheduler;
+use tokenrouter_core::step::StepBatch;
+use tokenrouter_core::{ModelIndex, TokenId};
+
+use super::answer::SimAnswer;
+use super::kv::SimKv;
+use super::latency::Latency;
+use super::report::{ModelReport, Waits};
+use super::routing::SimPolicy;
+use super::world::SimulationParts;
+
+/// Words of the simulated vocabulary.
+const VOCABULARY: u32 = 1_024;
+
+pub(super) struct Node {
+    model: ModelIndex,
+    pub(super) scheduler: Scheduler<SimAnswer>,
+    kv: SimKv,
+    latency: Latency,
+    pub(super) batch: StepBatch,
+    rows: u32,
+    holding: bool,
+    started_us: u64,
+    pub(super) ends_us: Option<u64>,
+    expected_end_us: u64,
+    /// When an idle model wants to decide again at the latest.
+    pub(super) wake_us: u64,
+    pub(super) candidates: Vec<TokenId>,
+    pub(super) signals: Vec<f32>,
+    pub(super) signal_starts: Vec<u32>,
+    // Totals since the warm-up ended.
+    steps: u64,
+    rows_total: u64,
+    busy_us: u64,
+    tokens_before: u64,
+    waits_us: Vec<u64>,
+}
+
+impl Node {
+    pub(super) fn new(model: ModelIndex, parts: &SimulationParts) -> Self {
+        let (models, blocks) = (parts.latencies.len(), blocks_for(parts.kv_tokens));
+        Self {
+            model,
+            scheduler: Scheduler::new(model, models, parts.rule.clone(), parts.limits, KvPool::new(blocks)),
+            kv: SimKv::new(model, blocks),
+            latency: parts.latencies[model.index()].clone(),
+            batch: StepBatch::default(),
+            rows: 0,
+            holding: false,
+            started_us: 0,
+            ends_us: None,
+            expected_end_us: 0,
+            wake_us: u64::MAX,
+            candidates: Vec::new(),
+            signals: Vec::new(),
+            signal_starts: Vec::new(),
+            steps: 0,
+            rows_total: 0,
+            busy_us: 0,
+            tokens_before: 0,
+            waits_us: Vec::new(),
+        }
+    }
+
+    /// As another model, or it itself, sees it.
+    pub(super) fn view(&self, reader: ModelIndex) -> ModelView {
+        ModelView {
+            waiting: self.scheduler.waiting() as u32,
+            running: self.rows,
+            holding: self.holding,
+            ends_us: self.expected_end_us,
+            step_us: self.scheduler.latency().expected_us(self.scheduler.waiting().max(1)),
+            newcomers: self.scheduler.newcomers(reader),
+            to_here: self.scheduler.probability(reader),
+        }
+    }
+
+    /// Starts the step in `batch`, which its scheduler has launched.
+    pub(super) fn start_step(&mut self, policy: &SimPolicy, now_us: u64, peer_busy: bool) {
+        self.rows = self.batch.rows.len() as u32;
+        self.holding = false;
+        self.waits_us.extend(self.scheduler.step_waits_us(now_us));
+        self.candidates.clear();
+        self.signals.clear();
+        self.signal_starts.clear();
+        self.signal_starts.push(0);
+        let mut requests = self.scheduler.candidates();
+        for row in &self.batch.rows {
+            if row.logits == 0 {
+                self.kv.feed(&self.batch, row, 0, VOCABULARY);
+                continue;
+            }
+            let seed = requests.next().expect("a request for every row with logits").seed;
+            self.candidates.push(self.kv.feed(&self.batch, row, seed, VOCABULARY));
+            let position = u64::from(row.position + row.len);
+            policy.signals(self.model, seed, position, &mut self.signals);
+            self.signal_starts.push(self.signals.len() as u32);
+        }
+        let us = self
+            .latency
+            .step_us(self.batch.rows.len(), self.batch.tokens.len(), peer_busy);
+        self.started_us = now_us;
+        self.ends_us = Some(now_us + us.round().max(1.0) as u64);
+        let expected_us = self.scheduler.latency().expected_us(self.batch.rows.len());
+        self.expected_end_us = now_us + if expected_us > 0 { expected_us } else { us as u64 };
+    }
+
+    /// The step's time is over.
+    pub(super) fn end_step(&mut self, now_us: u64) {
+        self.ends_us = None;
+        self.busy_us += now_us - self.started_us;
+        self.steps += 1;
+        self.rows_total += u64::from(self.rows);
+        self.rows = 0;
+    }
+
+    /// Notes whether it holds back what waits. Returns whether that is new.
+    pub(super) fn hold_back(&mut self) -> bool {
+        let holds = self.scheduler.waiting() > 0;
+        !std::mem::replace(&mut self.holding, holds) && holds
+    }
+
+    /// Measures from now on.
+    pub(super) fn reset(&mut self) {
+        (self.steps, self.rows_total, self.busy_us) = (0, 0, 0);
+        self.tokens_before = self.tokens();
+        self.waits_us.clear();
+    }
+
+    /// What was measured in `seconds`.
+    pub(super) fn report(&mut self, seconds: f64) -> ModelReport {
+        ModelReport {
+            steps: self.steps,
+            batch_mean: self.rows_total as f64 / self.steps as f64,
+            utilisation: self.busy_us as f64 / 1e6 / seconds,
+            tokens: self.tokens() - self.tokens_before,
+            waits: Waits::of(std::mem::take(&mut self.waits_us)),
+            kv_evictions: self.scheduler.kv().evictions(),
+        }
+    }
+
+    fn tokens(&self) -> u64 {
+        self.scheduler.moves().committed.iter().sum()
+    }
+}

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::{PoisonError, RwLock};
 
-use tokenrouter_core::policy::{Decisions, LeavingRow, Parcel, Policy, PolicyFault, PolicyState, RouteBatch};
+use tokenrouter_core::policy::{Policy, PolicyFault};
 use tokenrouter_core::request::GenerationId;
 use tokenrouter_core::route::Policies;
-use tokenrouter_core::signal::{Plan, Signal};
+use tokenrouter_core::signal::Signal;
 use tokenrouter_core::{ModelIndex, TokenId};
 use tokenrouter_model::text::Tokenizer;
 use tokenrouter_policy::{Generation, PolicyInstance};
@@ -36,42 +36,13 @@ impl Registry {
     }
 }
 
-struct Local {
-    generation: Generation,
-    instance: PolicyInstance,
-}
-
-impl Policy for Local {
-    fn plan(&self) -> &Plan {
-        self.generation.plan()
-    }
-
-    fn route(&mut self, at: ModelIndex, batch: &RouteBatch, out: &mut Decisions) -> Result<(), PolicyFault> {
-        self.instance
-            .route(at, batch, out)
-            .map_err(|error| PolicyFault(error.to_string()))
-    }
-
-    fn send(&mut self, at: ModelIndex, to: ModelIndex, row: LeavingRow<'_>) -> Result<Parcel, PolicyFault> {
-        self.instance
-            .send(at, to, row)
-            .map_err(|error| PolicyFault(error.to_string()))
-    }
-
-    fn receive(&mut self, at: ModelIndex, from: ModelIndex, parcel: &Parcel) -> Result<PolicyState, PolicyFault> {
-        self.instance
-            .receive(at, from, parcel)
-            .map_err(|error| PolicyFault(error.to_string()))
-    }
-}
-
 /// One subserver's policies.
 pub(crate) struct Generations {
     model: ModelIndex,
     registry: Arc<Registry>,
     tokenizer: Tokenizer,
     faults: Arc<ModelCounters>,
-    locals: Vec<Option<Local>>,
+    instances: Vec<Option<PolicyInstance>>,
     /// Signals of plan 0 (none, for requests without a policy), then of generation 0, 1, …
     plans: Vec<Vec<Signal>>,
 }
@@ -88,7 +59,7 @@ impl Generations {
             registry,
             tokenizer,
             faults,
-            locals: Vec::new(),
+            instances: Vec::new(),
             plans: vec![Vec::new()],
         }
     }
@@ -101,32 +72,29 @@ impl Generations {
     /// Where a request's signals stand in [`Generations::plans`].
     pub(crate) fn plan_index(&mut self, generation: Option<GenerationId>) -> u32 {
         match generation {
-            Some(id) if self.local(id).is_some() => id.0 + 1,
+            Some(id) if self.instance(id).is_some() => id.0 + 1,
             _ => 0,
         }
     }
 
-    fn local(&mut self, id: GenerationId) -> Option<&mut Local> {
+    fn instance(&mut self, id: GenerationId) -> Option<&mut PolicyInstance> {
         let index = id.0 as usize;
-        if self.locals.get(index).is_none_or(Option::is_none) {
+        if self.instances.get(index).is_none_or(Option::is_none) {
             let generation = self.registry.get(id)?;
-            if self.locals.len() <= index {
-                self.locals.resize_with(index + 1, || None);
+            if self.instances.len() <= index {
+                self.instances.resize_with(index + 1, || None);
                 self.plans.resize(index + 2, Vec::new());
             }
             self.plans[index + 1] = generation.plan().signals[self.model.index()].clone();
-            self.locals[index] = Some(Local {
-                instance: generation.instance(),
-                generation,
-            });
+            self.instances[index] = Some(generation.instance());
         }
-        self.locals[index].as_mut()
+        self.instances[index].as_mut()
     }
 }
 
 impl Policies for Generations {
     fn policy(&mut self, generation: GenerationId) -> Option<&mut dyn Policy> {
-        self.local(generation).map(|local| local as &mut dyn Policy)
+        self.instance(generation).map(|instance| instance as &mut dyn Policy)
     }
 
     fn token_text(&self, token: TokenId) -> String {

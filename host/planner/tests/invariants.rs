@@ -6,9 +6,12 @@ mod common;
 use common::{Random, reference};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::launch::LaunchRule;
+use tokenrouter_core::policy::Admission;
 use tokenrouter_core::request::Finish;
 use tokenrouter_core::scheduler::StepLimits;
-use tokenrouter_planner::sim::{Latency, LatencyCurve, Outcome, SimRequest, SimRouting, Simulation, SimulationParts};
+use tokenrouter_planner::sim::{
+    Latency, LatencyCurve, Outcome, SimPolicy, SimRequest, SimRouting, Simulation, SimulationParts,
+};
 
 const CASES: u64 = 10_000;
 
@@ -90,7 +93,10 @@ fn case(seed: u64) -> Case {
                 .collect(),
             tokens_max: random.whole(1, 40) as u32,
             stop_token: random.happens(0.5).then(|| random.whole(0, 60) as u32),
-            entry: ModelIndex(random.whole(0, models as u64 - 1) as u32),
+            admission: Admission {
+                model: ModelIndex(random.whole(0, models as u64 - 1) as u32),
+                state: SimPolicy::first_state(),
+            },
             arrives_us: random.whole(0, 100_000),
             leaves_us: random.happens(0.2).then(|| random.whole(0, 400_000)),
         })

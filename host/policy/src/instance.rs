@@ -2,7 +2,10 @@
 
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::draw::{Purpose, uniform_f32};
-use tokenrouter_core::policy::{Admission, Admitting, Decisions, LeavingRow, Parcel, PolicyState, RouteBatch};
+use tokenrouter_core::policy::{
+    Admission, Admitting, Decisions, LeavingRow, Parcel, PolicyFault, PolicyState, RouteBatch,
+};
+use tokenrouter_core::signal::Plan;
 use wasmtime::Store;
 
 use crate::bindings::{Policy, types as wit};
@@ -16,6 +19,29 @@ pub struct PolicyInstance {
     generation: Generation,
     live: Option<Live>,
     counts: InstanceCounts,
+}
+
+/// As the scheduler's driver calls it.
+impl tokenrouter_core::policy::Policy for PolicyInstance {
+    fn plan(&self) -> &Plan {
+        self.generation.plan()
+    }
+
+    fn route(&mut self, at: ModelIndex, batch: &RouteBatch, out: &mut Decisions) -> Result<(), PolicyFault> {
+        self.route(at, batch, out).map_err(|error| fault(&error))
+    }
+
+    fn send(&mut self, at: ModelIndex, to: ModelIndex, row: LeavingRow<'_>) -> Result<Parcel, PolicyFault> {
+        self.send(at, to, row).map_err(|error| fault(&error))
+    }
+
+    fn receive(&mut self, at: ModelIndex, from: ModelIndex, parcel: &Parcel) -> Result<PolicyState, PolicyFault> {
+        self.receive(at, from, parcel).map_err(|error| fault(&error))
+    }
+}
+
+fn fault(error: &PolicyError) -> PolicyFault {
+    PolicyFault(error.to_string())
 }
 
 /// What happened to a [`PolicyInstance`] so far.

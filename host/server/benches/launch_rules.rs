@@ -1,6 +1,6 @@
 //! Tokens per second of the default deployment's models under every launch rule, measured one after the other in one run.
 //! The random policy hands over 35 % of the small model's steps, as in the paper's setting. Requests run in a closed loop: when
-//! one ends, the next is submitted.
+//! one ends, the next is submitted. Before that: how much of each model alone remains when both are busy, without routing.
 //!
 //! `cargo bench --bench launch_rules` (about a minute); `-- SECONDS` for longer runs of each setting.
 
@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use tokenrouter_core::ModelIndex;
 use tokenrouter_engine::stream::Event;
 use tokenrouter_engine::{Engine, Job, Target};
 use tokenrouter_host::deployment::{DeploymentFile, Launch, OptionValue};
@@ -30,6 +31,7 @@ fn main() {
         .find_map(|argument| argument.parse::<f64>().ok())
         .unwrap_or(0.8);
     let engines: Vec<Engine> = RULES.iter().map(|rule| start(rule)).collect();
+    overlap(&engines[0], Duration::from_secs_f64(seconds));
     println!(
         "tokens/s, median of {ROUNDS} runs of {seconds} s each; in brackets: ratio to step-sync; mean batch small/large"
     );
@@ -40,7 +42,12 @@ fn main() {
         for _ in 0..ROUNDS {
             for (index, engine) in engines.iter().enumerate() {
                 let before = batch_counts(engine);
-                rates[index].push(closed_loop(engine, n, Duration::from_secs_f64(seconds)));
+                rates[index].push(closed_loop(
+                    engine,
+                    &Target::Default,
+                    n,
+                    Duration::from_secs_f64(seconds),
+                ));
                 let after = batch_counts(engine);
                 let mean = |model: usize| (after[model].0 - before[model].0) / (after[model].1 - before[model].1);
                 batches[index] = (mean(0), mean(1));
@@ -66,6 +73,22 @@ fn start(rule: &str) -> Engine {
     Engine::start(loaded.parts).expect("the engine starts")
 }
 
+/// Requests that each stay at one model: both models at once against each alone.
+fn overlap(engine: &Engine, time: Duration) {
+    const CLIENTS: usize = 4;
+    let (small, large) = (Target::Model(ModelIndex(0)), Target::Model(ModelIndex(1)));
+    let alone = [&small, &large].map(|target| closed_loop(engine, target, CLIENTS, time));
+    let both = std::thread::scope(|scope| {
+        let other = scope.spawn(|| closed_loop(engine, &small, CLIENTS, time));
+        let large = closed_loop(engine, &large, CLIENTS, time);
+        [other.join().expect("a client does not panic"), large]
+    });
+    println!("two models on this machine's cores, {CLIENTS} requests each, tokens/s alone and with both busy:");
+    for (name, (alone, both)) in ["small", "large"].iter().zip(alone.iter().zip(&both)) {
+        println!("  {name} {alone:.0} -> {both:.0} ({:.2}x)", both / alone);
+    }
+}
+
 /// (rows, steps) of each model.
 fn batch_counts(engine: &Engine) -> Vec<(f64, f64)> {
     engine
@@ -77,11 +100,11 @@ fn batch_counts(engine: &Engine) -> Vec<(f64, f64)> {
 }
 
 /// `n` clients that each submit one request after the other. Returns tokens per second.
-fn closed_loop(engine: &Engine, n: usize, time: Duration) -> f64 {
+fn closed_loop(engine: &Engine, target: &Target, n: usize, time: Duration) -> f64 {
     let start = Instant::now();
     let tokens: u64 = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..n)
-            .map(|client| scope.spawn(move || run_client(engine, client, start + time)))
+            .map(|client| scope.spawn(move || run_client(engine, target, client, start + time)))
             .collect();
         clients
             .into_iter()
@@ -91,7 +114,7 @@ fn closed_loop(engine: &Engine, n: usize, time: Duration) -> f64 {
     tokens as f64 / start.elapsed().as_secs_f64()
 }
 
-fn run_client(engine: &Engine, client: usize, until: Instant) -> u64 {
+fn run_client(engine: &Engine, target: &Target, client: usize, until: Instant) -> u64 {
     let mut tokens = 0;
     for request in 0.. {
         if Instant::now() >= until {
@@ -114,7 +137,7 @@ fn run_client(engine: &Engine, client: usize, until: Instant) -> u64 {
             sampling: Sampling::GREEDY,
             seed: number as u64,
             stop: Vec::new(),
-            target: Target::Default,
+            target: target.clone(),
             options: Vec::new(),
         };
         let mut stream = engine.submit(&job).expect("the engine takes the job");

@@ -138,6 +138,27 @@ fn simulate_agrees_with_plan_and_compares_rules() {
     }
 }
 
+/// A real component in place of a probability: `random` with a share of 0.35 is one-token hand-back at p = 0.35.
+#[test]
+fn a_component_routes_a_simulation() {
+    let latency = ["simulate", "--latency-ms", "6.0,27.9", "--concurrency", "4"];
+    let by_policy = ["--plugin", "random", "--plugin-config", "share=0.35"];
+    let component = json(&[&latency[..], &by_policy].concat());
+    let launches: Vec<&str> = component
+        .iter()
+        .filter_map(|record| record["launch"].as_str())
+        .collect();
+    assert_eq!(launches, ["eager", "lookahead"]);
+    let probability = json(&[&latency[..], &["--p", "0.35", "--launch", "eager,lookahead"]].concat());
+    for (component, probability) in component.iter().zip(&probability) {
+        let [a, b] = [component, probability].map(|record| record["tokens_per_s"].as_f64().expect("a number"));
+        assert!(
+            (a / b - 1.0).abs() < 0.02,
+            "{a} tokens/s by the component, {b} by the probability"
+        );
+    }
+}
+
 #[test]
 fn a_simulation_is_repeated_by_its_seed() {
     let with = |seed| {
@@ -203,6 +224,42 @@ fn mistakes_end_with_code_2_and_name_the_option() {
         (
             &["simulate", "--latency-ms", "6,28", "--routing", "trace:/nowhere"],
             "--routing trace:/nowhere: ",
+        ),
+        (
+            &[
+                "simulate",
+                "--latency-ms",
+                "6,28",
+                "--plugin",
+                "random",
+                "--plugin-config",
+                "share=3",
+            ],
+            "option \"share\" is 3; it must be between 0 and 1",
+        ),
+        (
+            &[
+                "simulate",
+                "--latency-ms",
+                "6,28",
+                "--plugin",
+                "random",
+                "--launch",
+                "threshold",
+            ],
+            "write thresholds, as in threshold:1,3",
+        ),
+        (
+            &[
+                "simulate",
+                "--latency-ms",
+                "6,28",
+                "--p",
+                "0.3",
+                "--plugin-config",
+                "share=3",
+            ],
+            "--plugin-config sets options of a --plugin",
         ),
         (
             &["simulate", "--latency-file", "/nowhere.toml", "--p", "0.3"],

@@ -1,18 +1,22 @@
 //! A closed loop, which is what a plan predicts: a request that ends is replaced at once, so as many as ever are there.
 
-use tokenrouter_core::ModelIndex;
 use tokenrouter_core::draw::{Purpose, bits};
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_core::limits::KV_BLOCK_TOKENS;
+use tokenrouter_core::policy::{Admission, Policy, PolicyFault};
 use tokenrouter_core::scheduler::StepLimits;
+use tokenrouter_core::{ModelIndex, TokenId};
 
 use super::latency::Latency;
 use super::report::Report;
-use super::routing::SimRouting;
+use super::routing::{SimPolicy, SimRouting};
 use super::world::{SimRequest, Simulation, SimulationParts};
 
+/// The prompt of every request.
+pub const PROMPT: [TokenId; 1] = [1];
+
 /// Tokens of every answer: so long that beginnings and ends hardly count.
-const ANSWER_TOKENS: u32 = 1_000;
+pub const ANSWER_TOKENS: u32 = 1_000;
 
 /// Share of the measured tokens that are written before measuring begins.
 const WARM_UP: f64 = 0.05;
@@ -36,20 +40,42 @@ pub struct ClosedLoop {
 impl ClosedLoop {
     /// Measures over `tokens` tokens of all answers together, after a warm-up of a twentieth of them.
     pub fn measure(&self, tokens: u64) -> Report {
+        let policy = SimPolicy::new(self.routing.clone(), self.latencies.len());
+        let admission = Admission {
+            model: ModelIndex(0),
+            state: SimPolicy::first_state(),
+        };
+        self.measure_policy(tokens, Box::new(policy), |_| admission)
+            .expect("simulated routing does not fail")
+    }
+
+    /// The same with a policy of any kind in place of `routing`. `admit` is given a request's seed and says where it starts.
+    ///
+    /// # Errors
+    /// The policy's first fault.
+    pub fn measure_policy(
+        &self,
+        tokens: u64,
+        policy: Box<dyn Policy>,
+        mut admit: impl FnMut(u64) -> Admission,
+    ) -> Result<Report, PolicyFault> {
         let warm_up = (tokens as f64 * WARM_UP).ceil() as u64;
         // Room for what the last answers write beyond the tokens measured.
         let answers = (warm_up + tokens).div_ceil(ANSWER_TOKENS.into()) + self.requests as u64;
-        let request = |index| SimRequest {
-            seed: bits(self.seed, index, Purpose::Admission),
-            prompt: vec![1],
-            tokens_max: ANSWER_TOKENS,
-            stop_token: None,
-            entry: ModelIndex(0),
-            arrives_us: 0,
-            leaves_us: None,
+        let request = |index| {
+            let seed = bits(self.seed, index, Purpose::Admission);
+            SimRequest {
+                seed,
+                prompt: PROMPT.to_vec(),
+                tokens_max: ANSWER_TOKENS,
+                stop_token: None,
+                admission: admit(seed),
+                arrives_us: 0,
+                leaves_us: None,
+            }
         };
         let requests: Vec<SimRequest> = (0..answers).map(request).collect();
-        Simulation::new(&self.parts(), &requests).measure(warm_up, tokens)
+        Simulation::with_policy(&self.parts(), policy, &requests).measure(warm_up, tokens)
     }
 
     fn parts(&self) -> SimulationParts {

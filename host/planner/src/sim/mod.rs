@@ -13,7 +13,7 @@ mod routing;
 mod world;
 
 pub use answer::{Commit, SimAnswer};
-pub use closed_loop::ClosedLoop;
+pub use closed_loop::{ANSWER_TOKENS, ClosedLoop, PROMPT};
 pub use kv::next_token;
 pub use latency::{Latency, LatencyCurve};
 pub use report::{ModelReport, Report, Waits};

@@ -3,6 +3,7 @@
 use tokenrouter_core::kv::{KvPool, blocks_for};
 use tokenrouter_core::launch::ModelView;
 use tokenrouter_core::scheduler::Scheduler;
+use tokenrouter_core::signal::Plan;
 use tokenrouter_core::step::StepBatch;
 use tokenrouter_core::{ModelIndex, TokenId};
 
@@ -10,7 +11,7 @@ use super::answer::SimAnswer;
 use super::kv::SimKv;
 use super::latency::Latency;
 use super::report::{ModelReport, Waits};
-use super::routing::SimPolicy;
+use super::routing::draw_signals;
 use super::world::SimulationParts;
 
 /// Words of the simulated vocabulary.
@@ -80,7 +81,7 @@ impl Node {
     }
 
     /// Starts the step in `batch`, which its scheduler has launched.
-    pub(super) fn start_step(&mut self, policy: &SimPolicy, now_us: u64, peer_busy: bool) {
+    pub(super) fn start_step(&mut self, plan: &Plan, now_us: u64, peer_busy: bool) {
         self.rows = self.batch.rows.len() as u32;
         self.holding = false;
         self.waits_us.extend(self.scheduler.step_waits_us(now_us));
@@ -97,7 +98,7 @@ impl Node {
             let seed = requests.next().expect("a request for every row with logits").seed;
             self.candidates.push(self.kv.feed(&self.batch, row, seed, VOCABULARY));
             let position = u64::from(row.position + row.len);
-            policy.signals(self.model, seed, position, &mut self.signals);
+            draw_signals(plan, self.model, seed, position, &mut self.signals);
             self.signal_starts.push(self.signals.len() as u32);
         }
         let us = self

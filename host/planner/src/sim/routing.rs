@@ -103,6 +103,11 @@ const SMALL: ModelIndex = ModelIndex(0);
 const LARGE: ModelIndex = ModelIndex(1);
 
 impl SimPolicy {
+    /// A request's first state under any of these policies.
+    pub fn first_state() -> PolicyState {
+        PolicyState::new(&[0, 0])
+    }
+
     /// The policy for a deployment of `models` models.
     pub fn new(routing: SimRouting, models: usize) -> Self {
         // Two draws a step: where to, and whether the hidden state changes.
@@ -171,15 +176,27 @@ impl SimPolicy {
             _ => at == LARGE,
         }
     }
+}
 
-    /// Draws for a candidate at `position`: what a runner computes for the plan's signals.
-    pub(super) fn signals(&self, at: ModelIndex, seed: u64, position: u64, out: &mut Vec<f32>) {
-        for signal in &self.plan.signals[at.index()] {
-            if let Signal::Uniform(number) = signal {
-                out.push(uniform_f32(seed, position, Purpose::Policy(*number)));
-            }
+/// The signals of a candidate at `position`, appended to `out`: uniform draws and positions as a runner computes them; all that
+/// a model would have to give is drawn evenly from [0, 1), so that a policy with a threshold t hands over with a probability
+/// that follows from t.
+pub(super) fn draw_signals(plan: &Plan, at: ModelIndex, seed: u64, position: u64, out: &mut Vec<f32>) {
+    for (index, signal) in plan.signals[at.index()].iter().enumerate() {
+        for column in 0..signal.columns() {
+            out.push(match signal {
+                Signal::Uniform(number) => uniform_f32(seed, position, Purpose::Policy(*number)),
+                Signal::Position => position as f32,
+                Signal::Newlines => 0.0,
+                _ => uniform_f32(seed, position, Purpose::Policy(model_signal(at, index, column))),
+            });
         }
     }
+}
+
+/// A number for the draw that stands for a model's signal, away from the small numbers that policies use.
+fn model_signal(at: ModelIndex, signal: usize, column: usize) -> u32 {
+    1 << 31 | at.0 << 24 | (signal as u32) << 12 | column as u32
 }
 
 fn categorical(row: &[f64], draw: f64) -> ModelIndex {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tokenrouter_core::admission::{AdmissionLimits, Admissions, Refused};
 use tokenrouter_core::kv::KvPool;
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View, next_turn};
-use tokenrouter_core::policy::{FailureMode, Parcel, Policy, PolicyFault, PolicyState};
+use tokenrouter_core::policy::{Admission, FailureMode, Parcel, Policy, PolicyFault};
 use tokenrouter_core::request::{Answer, Finish, GenerationId, Request};
 use tokenrouter_core::route::{Policies, Routing, StepResult};
 use tokenrouter_core::scheduler::{Action, StepLimits, Verdict};
@@ -49,8 +49,8 @@ pub struct SimRequest {
     pub tokens_max: u32,
     /// A token that ends the answer.
     pub stop_token: Option<TokenId>,
-    /// The model it starts at.
-    pub entry: ModelIndex,
+    /// The model it starts at, and its policy's first words about it.
+    pub admission: Admission,
     /// When it comes.
     pub arrives_us: u64,
     /// When its client leaves, if it does.
@@ -87,30 +87,41 @@ pub struct Simulation {
     actions: Vec<Action<SimAnswer>>,
 }
 
-struct SimPolicies(SimPolicy);
+struct SimPolicies {
+    policy: Box<dyn Policy>,
+    /// The first, if it has failed.
+    fault: Option<PolicyFault>,
+}
 
 impl Policies for SimPolicies {
     fn policy(&mut self, _: GenerationId) -> Option<&mut dyn Policy> {
-        Some(&mut self.0)
+        Some(&mut *self.policy)
     }
     fn token_text(&self, _: TokenId) -> String {
         String::new()
     }
     fn fault(&mut self, _: GenerationId, fault: &PolicyFault) {
-        unreachable!("a simulated policy does not fail: {fault:?}")
+        self.fault.get_or_insert_with(|| fault.clone());
     }
 }
 
 impl Simulation {
-    /// A deployment and the requests that will come, in the order of their arrival.
+    /// A deployment and the requests that will come, in the order of their arrival. They are routed as the parts say.
     pub fn new(parts: &SimulationParts, requests: &[SimRequest]) -> Self {
+        let policy = SimPolicy::new(parts.routing.clone(), parts.latencies.len());
+        Self::with_policy(parts, Box::new(policy), requests)
+    }
+
+    /// The same with a policy of any kind, for example a component. Signals that a model would have to give are drawn evenly
+    /// from [0, 1). `parts.routing` is not used.
+    pub fn with_policy(parts: &SimulationParts, policy: Box<dyn Policy>, requests: &[SimRequest]) -> Self {
         let models = parts.latencies.len();
         let committed = Rc::new(Cell::new(0));
         let mut simulation = Self {
             nodes: (0..models as u32)
                 .map(|index| Node::new(ModelIndex(index), parts))
                 .collect(),
-            policy: SimPolicies(SimPolicy::new(parts.routing.clone(), models)),
+            policy: SimPolicies { policy, fault: None },
             routing: Routing::default(),
             admissions: Admissions::new(AdmissionLimits {
                 running_max: parts.concurrency,
@@ -159,8 +170,9 @@ impl Simulation {
             answer,
         ));
         made.generation = Some(GenerationId(0));
-        made.state = PolicyState::new(&[0, 0]);
-        self.arrivals.push_back((request.arrives_us, made, request.entry));
+        made.state = request.admission.state;
+        self.arrivals
+            .push_back((request.arrives_us, made, request.admission.model));
     }
 
     /// Runs until every request has ended. Returns how, in their order.
@@ -177,19 +189,26 @@ impl Simulation {
     }
 
     /// Runs until `warm_up` tokens are written, and measures while `measured` more are.
-    pub fn measure(mut self, warm_up: u64, measured: u64) -> Report {
-        self.run_while(|simulation| simulation.committed.get() < warm_up);
+    ///
+    /// # Errors
+    /// The policy's first fault.
+    pub fn measure(mut self, warm_up: u64, measured: u64) -> Result<Report, PolicyFault> {
+        self.run_while(|simulation| simulation.committed.get() < warm_up && simulation.policy.fault.is_none());
         let (from_us, from_tokens) = (self.now_us, self.committed.get());
         self.nodes.iter_mut().for_each(Node::reset);
-        self.run_while(|simulation| simulation.committed.get() < warm_up + measured);
+        let until = warm_up + measured;
+        self.run_while(|simulation| simulation.committed.get() < until && simulation.policy.fault.is_none());
+        if let Some(fault) = self.policy.fault.take() {
+            return Err(fault);
+        }
         let seconds = (self.now_us - from_us) as f64 / 1e6;
         let tokens_per_s = (self.committed.get() - from_tokens) as f64 / seconds;
-        Report {
+        Ok(Report {
             tokens_per_s,
             per_user_tokens_per_s: tokens_per_s / self.concurrency as f64,
             seconds,
             models: self.nodes.iter_mut().map(|node| node.report(seconds)).collect(),
-        }
+        })
     }
 
     /// Blocks, seats and budget that are still taken; all 0 once every request has ended.
@@ -308,7 +327,7 @@ impl Simulation {
                         state: request.state,
                     };
                     let from = ModelIndex(model as u32);
-                    if let Ok(state) = self.policy.0.receive(to, from, &parcel) {
+                    if let Ok(state) = self.policy.policy.receive(to, from, &parcel) {
                         request.state = state;
                     }
                     self.nodes[to.index()].scheduler.arrive(self.now_us, request);
@@ -367,7 +386,7 @@ impl Simulation {
         node.wake_us = u64::MAX;
         match node.scheduler.launch(view, &mut node.batch) {
             Decision::Launch => {
-                node.start_step(&self.policy.0, self.now_us, !idle);
+                node.start_step(self.policy.policy.plan(), self.now_us, !idle);
                 true
             }
             Decision::Wait { until_us } => {

@@ -43,7 +43,7 @@ pub fn reference(routing: &SimRouting, models: usize, request: &SimRequest) -> V
     let mut policy = SimPolicy::new(routing.clone(), models);
     let mut tokens = request.prompt.clone();
     let mut commits = Vec::new();
-    let (mut at, mut state, mut discards) = (request.entry, vec![0, 0], 0);
+    let (mut at, mut state, mut discards) = (request.admission.model, request.admission.state.words().to_vec(), 0);
     loop {
         let candidate = next_token(&tokens, request.seed, at, VOCABULARY);
         let position = tokens.len() as u64;

@@ -54,6 +54,17 @@ pub fn run(cli: Cli) -> ExitCode {
         Err(Failure::Asked(error)) => (error, 2),
         Err(Failure::Other(error)) => (error, 1),
     };
-    eprintln!("error: {error:#}");
+    eprintln!("error: {}", explain(&error));
     ExitCode::from(code)
+}
+
+/// The error and its causes on one line. Library errors say their cause themselves; it is not said twice.
+fn explain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }

@@ -70,3 +70,12 @@ fn mistakes_are_usage_errors_that_say_what_would_be_right() {
         assert!(error.contains(part), "{args:?}: {error}");
     }
 }
+
+#[test]
+fn an_error_and_its_causes_are_said_once() {
+    let missing = DeploymentFile::read("no-such-file.toml".as_ref()).unwrap_err();
+    let text = super::explain(&missing.into());
+    assert_eq!(text.matches("os error 2").count(), 1, "{text}");
+    let outer = anyhow::anyhow!("inner").context("outer");
+    assert_eq!(super::explain(&outer), "outer: inner");
+}

@@ -1,5 +1,6 @@
 //! From a deployment file to the parts of an engine.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tokenrouter_core::ModelIndex;
@@ -150,24 +151,32 @@ impl DeploymentFile {
                 .collect(),
             heads: Vec::new(),
         };
-        let settings: Vec<_> = entry
-            .options
-            .iter()
-            .map(|(name, value)| Setting {
-                name: name.clone(),
-                value: value.clone().into(),
-            })
-            .collect();
-        // Code and instances outlive their host.
-        let host = PolicyHost::new(PolicyLimits::default()).map_err(DeploymentError::PolicyHost)?;
-        let generation = host
-            .load(&bytes)
-            .and_then(|code| code.configure(&deployment, &settings));
-        generation.map(Some).map_err(|source| DeploymentError::Policy {
-            plugin: given,
-            source: Box::new(source),
-        })
+        configure(given, &bytes, &deployment, &entry.options).map(Some)
     }
+}
+
+/// Compiles a component and configures it for `deployment`. `given` is what messages call it.
+///
+/// # Errors
+/// [`DeploymentError::Policy`]: not a policy, or one that refuses its options or the deployment.
+pub fn configure(
+    given: String,
+    bytes: &[u8],
+    deployment: &Deployment,
+    options: &BTreeMap<String, OptionValue>,
+) -> Result<Generation, DeploymentError> {
+    let setting = |(name, value): (&String, &OptionValue)| Setting {
+        name: name.clone(),
+        value: value.clone().into(),
+    };
+    let settings: Vec<_> = options.iter().map(setting).collect();
+    // Code and instances outlive their host.
+    let host = PolicyHost::new(PolicyLimits::default()).map_err(DeploymentError::PolicyHost)?;
+    let generation = host.load(bytes).and_then(|code| code.configure(deployment, &settings));
+    generation.map_err(|source| DeploymentError::Policy {
+        plugin: given,
+        source: Box::new(source),
+    })
 }
 
 impl LimitsEntry {

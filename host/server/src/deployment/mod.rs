@@ -20,7 +20,7 @@ pub use file::{
     ServerEntry,
 };
 pub use launch::{Launch, LaunchError};
-pub use load::{Loaded, LoadedModel, LoadedOption, LoadedPolicy};
+pub use load::{Loaded, LoadedModel, LoadedOption, LoadedPolicy, configure};
 pub use plugin::{EMBEDDED_POLICIES, NO_PLUGIN, Plugin};
 pub use source::ModelSource;
 pub use value::{OptionValue, parse_setting};

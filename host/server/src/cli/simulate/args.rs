@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tokenrouter_host::deployment::Launch;
+use tokenrouter_core::launch::{LaunchRule, ThresholdTable};
+use tokenrouter_host::deployment::{Launch, parse_setting};
 use tokenrouter_planner::sim::{Latency, SimRouting};
+use tokenrouter_policy::{Generation, Setting};
 
-use super::latency_file;
 use super::routing::RoutingRule;
 use super::rules::RuleList;
+use super::{component, latency_file};
 use crate::cli::workload::{self, Concurrency, Handover, Milliseconds, Weights};
 
 /// Shown below the options.
@@ -27,6 +29,8 @@ More examples:
       Latencies by rows, and models that slow each other down.
   tokenrouter-host simulate --latency-ms 6.0,27.9 --routing trace:handovers.txt --launch step-sync
       Hand-overs as recorded: 0010010... for the steps of the small model.
+  tokenrouter-host simulate --latency-ms 6.0,27.9 --plugin random --plugin-config share=0.35
+      A real policy component decides.
 
 The scheduler is the one that serves; only models and clock are replaced. Prompts have one token,
 answers 1,000; a request that ends is replaced at once. The same command prints the same.";
@@ -38,12 +42,16 @@ pub(in crate::cli) struct SimulateArgs {
     latency: StepTimes,
     #[command(flatten)]
     routing: SimulatedRouting,
+    /// An option of the --plugin; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    plugin_config: Vec<Setting>,
     /// Numbers N of requests that are there at a time: N, A..B (both included), or a list of these
     #[arg(long, value_name = "N", default_value = "1,2,4,8,16", allow_hyphen_values = true)]
     pub(super) concurrency: Concurrency,
     /// Launch rules to compare, separated by commas: eager, threshold (planned for each N), threshold:B0,B1,..., lookahead,
-    /// step-sync, model-sync
-    #[arg(long, value_name = "RULE,...", default_value = "eager,threshold,lookahead")]
+    /// step-sync, model-sync [default: eager,threshold,lookahead; with --plugin, whose thresholds cannot be planned,
+    /// eager,lookahead]
+    #[arg(long, value_name = "RULE,...")]
     launch: Vec<RuleList>,
     /// Tokens to measure over, all requests together, after a warm-up of a twentieth of them
     #[arg(long, value_name = "TOKENS", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
@@ -86,17 +94,36 @@ struct SimulatedRouting {
     /// trace:FILE hands over as recorded, one 0 or 1 for each step of the small model, as plain digits or a JSON array
     #[arg(long, value_name = "ROUTING")]
     routing: Option<RoutingRule>,
+    /// A real policy: the name of one in this binary, or a .wasm file. What it asks of the models (entropies, scores) is drawn
+    /// evenly from 0 to 1 for every step, so a threshold becomes a probability
+    #[arg(long, value_name = "POLICY")]
+    plugin: Option<String>,
 }
 
 /// What is to be simulated.
 pub(super) struct Workload {
     pub(super) latencies: Vec<Latency>,
-    pub(super) routing: SimRouting,
+    pub(super) route: Route,
+}
+
+/// Who decides where requests go.
+pub(super) enum Route {
+    Simulated(SimRouting),
+    Component(Generation),
 }
 
 impl SimulateArgs {
     /// The launch rules, in the order they were given.
     pub(super) fn rules(&self) -> Vec<Launch> {
+        if self.launch.is_empty() {
+            let eager = Launch(LaunchRule::Eager);
+            let lookahead = Launch(LaunchRule::Lookahead);
+            let planned = Launch(LaunchRule::Planned(ThresholdTable::default()));
+            return match self.routing.plugin {
+                Some(_) => vec![eager, lookahead],
+                None => vec![eager, planned, lookahead],
+            };
+        }
         self.launch.iter().flat_map(|list| list.0.iter().cloned()).collect()
     }
 
@@ -110,13 +137,24 @@ impl SimulateArgs {
             (None, Some(path)) => (format!("--latency-file {}", path.display()), latency_file::read(path)?),
             (None, None) => anyhow::bail!("one of --latency-ms and --latency-file is needed"),
         };
+        if let Some(plugin) = &self.routing.plugin {
+            let route = Route::Component(component::load(plugin, &self.plugin_config, latencies.len())?);
+            return Ok(Workload { latencies, route });
+        }
+        anyhow::ensure!(
+            self.plugin_config.is_empty(),
+            "--plugin-config sets options of a --plugin; there is none"
+        );
         let routing = self.routing.simulated()?;
         let models = match &routing {
             SimRouting::Matrix { p, .. } => p.len(),
             _ => 2,
         };
         workload::check_models(&option, latencies.len(), models)?;
-        Ok(Workload { latencies, routing })
+        Ok(Workload {
+            latencies,
+            route: Route::Simulated(routing),
+        })
     }
 
     /// The workload in a line.
@@ -125,11 +163,17 @@ impl SimulateArgs {
             (Some(ms), _) => format!("steps of {ms} ms"),
             (None, path) => format!("steps as in {}", path.as_deref().unwrap_or("".as_ref()).display()),
         };
-        let SimulatedRouting { p, weights, routing } = &self.routing;
+        let SimulatedRouting {
+            p,
+            weights,
+            routing,
+            plugin,
+        } = &self.routing;
         let handover = p.iter().map(Handover::to_string);
         let names = handover
             .chain(weights.iter().map(Weights::to_string))
-            .chain(routing.iter().map(RoutingRule::to_string));
+            .chain(routing.iter().map(RoutingRule::to_string))
+            .chain(plugin.iter().map(|plugin| format!("routed by {plugin}")));
         format!(
             "{latency}, {}, {} tokens measured, seed {}",
             names.collect::<String>(),
@@ -145,7 +189,7 @@ impl SimulatedRouting {
             (Some(handover), ..) => handover.routing(),
             (None, Some(weights), _) => weights.routing(),
             (None, None, Some(rule)) => return rule.load(),
-            (None, None, None) => anyhow::bail!("one of --p, --weights and --routing is needed"),
+            (None, None, None) => anyhow::bail!("one of --p, --weights, --routing and --plugin is needed"),
         };
         Ok(SimRouting::of(&matrices.map_err(|error| workload::explain(&error))?))
     }

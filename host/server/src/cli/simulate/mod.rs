@@ -1,6 +1,7 @@
 //! `tokenrouter-host simulate`: the production scheduler in virtual time, under each launch rule.
 
 mod args;
+mod component;
 mod latency_file;
 mod report;
 mod routing;
@@ -9,12 +10,12 @@ mod rules;
 use serde::Serialize;
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_host::deployment::Launch;
-use tokenrouter_planner::sim::{ClosedLoop, Report};
+use tokenrouter_planner::sim::{ClosedLoop, Report, SimRouting};
 use tokenrouter_planner::{Planner, Search};
 
 pub(super) use args::{SIMULATE_EXAMPLES, SimulateArgs};
 
-use self::args::Workload;
+use self::args::{Route, Workload};
 use super::{Failure, output, parallel, workload};
 
 /// One simulation, as JSON has it.
@@ -60,23 +61,38 @@ fn simulate(args: &SimulateArgs, workload: &Workload, n: usize, launch: &Launch)
         LaunchRule::Threshold(thresholds) => Some(thresholds.clone()),
         _ => None,
     };
+    let routing = match &workload.route {
+        Route::Simulated(routing) => routing.clone(),
+        // Not used: the component decides.
+        Route::Component(_) => SimRouting::Matrix {
+            p: Vec::new(),
+            keep: Vec::new(),
+        },
+    };
     let closed_loop = ClosedLoop {
         latencies: workload.latencies.clone(),
-        routing: workload.routing.clone(),
+        routing,
         rule,
         requests: n,
         seed: args.seed,
+    };
+    let report = match &workload.route {
+        Route::Simulated(_) => closed_loop.measure(args.tokens),
+        Route::Component(generation) => component::measure(&closed_loop, args.tokens, generation)?,
     };
     Ok(Record {
         n,
         launch: launch.to_string(),
         thresholds,
-        report: closed_loop.measure(args.tokens),
+        report,
     })
 }
 
 /// The best thresholds for `n` requests, by a plan with constant latencies and independent moves of the workload's means.
 fn planned(workload: &Workload, n: usize) -> anyhow::Result<Vec<u32>> {
+    let Route::Simulated(routing) = &workload.route else {
+        anyhow::bail!("--launch threshold cannot be planned for a component; write thresholds, as in threshold:1,3");
+    };
     let plan = || {
         let rows_each = n.div_ceil(workload.latencies.len());
         let latency_ms: Vec<f64> = workload
@@ -84,7 +100,7 @@ fn planned(workload: &Workload, n: usize) -> anyhow::Result<Vec<u32>> {
             .iter()
             .map(|latency| latency.step_us(rows_each, rows_each, false) / 1e3)
             .collect();
-        let system = workload::system(&latency_ms, &workload.routing.mean()?, None)?;
+        let system = workload::system(&latency_ms, &routing.mean()?, None)?;
         Planner::new(system).plan(n, Search::default())
     };
     let rows = plan().map_err(|error| {

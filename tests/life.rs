@@ -197,6 +197,23 @@ async fn with_a_quarter_of_the_kv_all_requests_are_answered_right() {
         assert_eq!(not_hanging(rule, asked).await, expected, "{rule}");
         wait_for_info(&server, "idle", is_idle).await;
     }
+    // All at once in the same memory: requests take KV from each other, and still nobody loses a token.
+    let promised = deployment_file(policy, "[limits]\nkv_tokens = 320\nkv_promised_percent = 1600");
+    for rule in ["lookahead", "model-sync"] {
+        let server = Server::start(&["--config", promised.to_str().expect("UTF-8"), "--launch", rule]);
+        let asked = join_all(
+            problems
+                .iter()
+                .map(|problem| async { server.answer(&greedy(problem)).await.text }),
+        );
+        assert_eq!(not_hanging(rule, asked).await, expected, "{rule}");
+        wait_for_info(&server, "idle", is_idle).await;
+        let evictions = server.info().await["stats"]["models"][0]["kv_evictions"].as_u64();
+        assert!(
+            evictions.is_some_and(|evictions| evictions > 0),
+            "{rule}: {evictions:?} evictions"
+        );
+    }
     // One that could never be held is refused instead of waiting for ever.
     let tiny = Server::with_file(&deployment_file(policy, "[limits]\nkv_tokens = 64"));
     let reply = not_hanging("a request without hope", tiny.complete(&greedy(&problems[0]))).await;

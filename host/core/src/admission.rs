@@ -15,6 +15,9 @@ pub struct AdmissionLimits {
     pub waiting_max: usize,
     /// Tokens of the smallest KV pool of the deployment.
     pub kv_tokens: usize,
+    /// Tokens that may be promised to the requests that run, each its prompt and its longest answer. More than
+    /// `kv_tokens`: many end earlier than they may, and where they do not, younger ones lose KV to older ones for a while.
+    pub kv_tokens_promised: usize,
 }
 
 /// Why a request was not taken.
@@ -107,7 +110,7 @@ impl<T> Admissions<T> {
     }
 
     fn fits(&self, tokens: usize) -> bool {
-        self.running < self.limits.running_max && self.tokens + tokens <= self.limits.kv_tokens
+        self.running < self.limits.running_max && self.tokens + tokens <= self.limits.kv_tokens_promised
     }
 }
 
@@ -119,6 +122,7 @@ mod tests {
         running_max: 2,
         waiting_max: 1,
         kv_tokens: 112,
+        kv_tokens_promised: 112,
     };
 
     #[test]
@@ -133,6 +137,20 @@ mod tests {
         admissions.ended(64);
         assert_eq!(admissions.start_next(), Some(("b", 64)));
         assert_eq!((admissions.running(), admissions.waiting()), (1, 0));
+    }
+
+    #[test]
+    fn more_may_be_promised_than_there_is_but_to_no_single_request() {
+        let promised = AdmissionLimits {
+            kv_tokens_promised: 224,
+            ..LIMITS
+        };
+        let mut admissions = Admissions::new(promised);
+        for job in [1, 2] {
+            admissions.enqueue(job, 112).unwrap();
+            assert_eq!(admissions.start_next(), Some((job, 112)));
+        }
+        assert_eq!(admissions.enqueue(3, 113), Err((3, Refused::NeverFits)));
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub struct EngineLimits {
     pub requests_waiting_max: usize,
     /// Tokens in the KV pool of every model; rounded up to whole blocks.
     pub kv_tokens: usize,
+    /// How much of the pool may be promised to running requests, in per cent. Each is promised its prompt and its longest
+    /// answer. Above 100, requests that all use what they may take KV from younger ones, which compute it again.
+    pub kv_promised_percent: usize,
     /// Bounds of a step and of waiting.
     pub step: StepLimits,
 }
@@ -52,6 +55,7 @@ impl Default for EngineLimits {
             requests_running_max: 64,
             requests_waiting_max: 256,
             kv_tokens: 16_384,
+            kv_promised_percent: 100,
             step: StepLimits::default(),
         }
     }
@@ -218,6 +222,7 @@ impl Engine {
                 running_max: limits.requests_running_max,
                 waiting_max: limits.requests_waiting_max,
                 kv_tokens: limits.kv_tokens,
+                kv_tokens_promised: limits.kv_tokens.saturating_mul(limits.kv_promised_percent) / 100,
             })),
             idle: Condvar::new(),
             closing: AtomicBool::new(false),

@@ -31,7 +31,7 @@ fn main() {
         .find_map(|argument| argument.parse::<f64>().ok())
         .unwrap_or(0.8);
     let engines: Vec<Engine> = RULES.iter().map(|rule| start(rule)).collect();
-    overlap(&engines[0], Duration::from_secs_f64(seconds));
+    overlap(&start("eager"), Duration::from_secs_f64(seconds));
     println!(
         "tokens/s, median of {ROUNDS} runs of {seconds} s each; in brackets: ratio to step-sync; mean batch small/large"
     );

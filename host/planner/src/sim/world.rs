@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tokenrouter_core::admission::{AdmissionLimits, Admissions, Refused};
-use tokenrouter_core::kv::KvPool;
+use tokenrouter_core::kv::{KvPool, blocks_for};
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View, next_turn};
+use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 use tokenrouter_core::policy::{Admission, FailureMode, Parcel, Policy, PolicyFault};
 use tokenrouter_core::request::{Answer, Finish, GenerationId, Request};
 use tokenrouter_core::route::{Policies, Routing, StepResult};
@@ -126,7 +127,8 @@ impl Simulation {
             admissions: Admissions::new(AdmissionLimits {
                 running_max: parts.concurrency,
                 waiting_max: usize::MAX,
-                kv_tokens: parts.kv_tokens_promised,
+                kv_tokens: blocks_for(parts.kv_tokens) * KV_BLOCK_TOKENS,
+                kv_tokens_promised: parts.kv_tokens_promised,
             }),
             budgets: vec![0; requests.len()],
             arrivals: VecDeque::new(),

@@ -137,6 +137,8 @@ pub struct LimitsEntry {
     pub requests_waiting_max: Whole<0, 1_048_576>,
     /// Tokens in the KV pool of each model.
     pub kv_tokens: Whole<16, 1_073_741_824>,
+    /// How much of it may be promised to running requests, in per cent.
+    pub kv_promised_percent: Whole<100, 10_000>,
     /// Requests in one step.
     pub rows_max: Whole<1, 65_536>,
     /// Tokens that long stretches may add to a step.
@@ -155,6 +157,7 @@ impl Default for LimitsEntry {
             requests_running_max: Whole::new(64),
             requests_waiting_max: Whole::new(256),
             kv_tokens: Whole::new(16_384),
+            kv_promised_percent: Whole::new(100),
             rows_max: Whole::new(64),
             long_tokens_max: Whole::new(256),
             wait_ms_max: Whole::new(200),

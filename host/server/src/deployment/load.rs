@@ -186,6 +186,7 @@ impl LimitsEntry {
             requests_running_max: self.requests_running_max.size(),
             requests_waiting_max: self.requests_waiting_max.size(),
             kv_tokens: self.kv_tokens.size(),
+            kv_promised_percent: self.kv_promised_percent.size(),
             step: StepLimits {
                 rows_max: self.rows_max.size(),
                 long_tokens_max: self.long_tokens_max.size(),

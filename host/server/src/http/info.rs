@@ -29,6 +29,7 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Json<Value> {
             "requests_running_max": limits.requests_running_max,
             "requests_waiting_max": limits.requests_waiting_max,
             "kv_tokens": limits.kv_tokens,
+            "kv_promised_percent": limits.kv_promised_percent,
             "rows_max": limits.step.rows_max,
             "long_tokens_max": limits.step.long_tokens_max,
             "wait_us_max": limits.step.wait_us_max,

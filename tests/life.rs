@@ -174,6 +174,28 @@ async fn one_request_too_many_is_told_to_come_back() {
     wait_for_info(&server, "idle", is_idle).await;
 }
 
+/// However many are refused while a model is busy with one long step, it takes no harm: nothing of them may pile up in its inbox.
+#[tokio::test]
+async fn a_storm_of_refused_requests_changes_nothing() {
+    let server = Server::with_file(&slow("[limits]\nrequests_running_max = 1\nrequests_waiting_max = 0"));
+    let problem = &problems()[0];
+    let body = greedy(problem);
+    let taken = server.answer(&body);
+    let storm = async {
+        wait_for_info(&server, "full", |info| info["stats"]["requests_running"] == 1).await;
+        for _ in 0..10 {
+            let replies = join_all((0..32).map(|_| server.complete(&body))).await;
+            assert!(
+                replies.iter().all(|reply| reply.status == 429),
+                "all are refused while one runs"
+            );
+        }
+    };
+    let (answer, ()) = not_hanging("a storm", async { tokio::join!(taken, storm) }).await;
+    assert_eq!(answer.text, problem.greedy_small);
+    wait_for_info(&server, "idle", is_idle).await;
+}
+
 /// 64 requests of 80 tokens (five blocks each) want 5,120; the pools hold a quarter of that.
 #[tokio::test]
 async fn with_a_quarter_of_the_kv_all_requests_are_answered_right() {

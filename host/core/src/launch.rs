@@ -69,6 +69,8 @@ pub struct ModelView {
     /// Whether it has decided to hold back what waits. Idle with something waiting and not holding back means that it is
     /// about to decide.
     pub holding: bool,
+    /// Whether it cannot launch what waits, because older requests that are away hold the KV.
+    pub stalled: bool,
     /// When its running step is expected to end, on the clock of `now_us`.
     pub ends_us: u64,
     /// How long its next step would take with what waits now.
@@ -138,15 +140,18 @@ pub fn decide(rule: &LaunchRule, model: ModelIndex, queue: Queue, view: View<'_>
     if queue.long || view.now_us >= deadline_us || nobody_else_will_move(model, queue, view) {
         return Decision::Launch;
     }
-    let launch = match rule {
-        LaunchRule::Threshold(_) | LaunchRule::Planned(_) => queue.ready >= rule.threshold(model, view.live()),
+    let wait_until_us = match rule {
+        LaunchRule::Threshold(_) | LaunchRule::Planned(_) => {
+            (queue.ready < rule.threshold(model, view.live())).then_some(deadline_us)
+        }
         LaunchRule::Lookahead => lookahead(model, queue, view),
-        _ => true,
+        _ => None,
     };
-    if launch {
-        Decision::Launch
-    } else {
-        Decision::Wait { until_us: deadline_us }
+    match wait_until_us {
+        None => Decision::Launch,
+        Some(until_us) => Decision::Wait {
+            until_us: until_us.min(deadline_us),
+        },
     }
 }
 
@@ -159,34 +164,38 @@ fn nobody_else_will_move(model: ModelIndex, queue: Queue, view: View<'_>) -> boo
         .filter(|(index, _)| *index != model.index())
         .all(|(index, peer)| {
             let less_full = (peer.waiting, model.0) < (queue.ready, index as u32);
-            peer.running == 0 && (peer.waiting == 0 || (peer.holding && less_full))
+            peer.running == 0 && (peer.waiting == 0 || peer.stalled || (peer.holding && less_full))
         })
 }
 
 /// One-step look-ahead. With k requests waiting and the next event that can bring more in r: waiting costs k·r
 /// request-seconds; launching makes the newcomers, E[a] of them, wait about L(k) − r each. Launch iff
-/// k·r ≥ E[a]·(L(k) − r), or nobody can come.
-fn lookahead(model: ModelIndex, queue: Queue, view: View<'_>) -> bool {
+/// k·r ≥ E[a]·(L(k) − r), or nobody can come. Returns `None` to launch, else when to look again at the latest.
+fn lookahead(model: ModelIndex, queue: Queue, view: View<'_>) -> Option<u64> {
     let peers = view
         .models
         .iter()
         .enumerate()
         .filter(|(index, _)| *index != model.index());
-    let next = peers
+    let (residual_us, newcomers) = peers
         .filter_map(|(_, peer)| next_arrivals(peer, view.now_us))
-        .min_by_key(|&(residual_us, _)| residual_us);
-    let Some((residual_us, newcomers)) = next else {
-        return true;
-    };
+        .min_by_key(|&(residual_us, _)| residual_us)?;
     let own_us = view.models[model.index()].step_us as f64;
     let residual = residual_us as f64;
-    f64::from(queue.ready) * residual >= newcomers * (own_us - residual)
+    if f64::from(queue.ready) * residual >= newcomers * (own_us - residual) {
+        return None;
+    }
+    // The event itself wakes this model. If it is late, look again: what is late may be late for long.
+    Some(view.now_us.saturating_add(2 * residual_us.max(1)))
 }
 
 /// When a peer can bring requests next, and how many are expected then.
 fn next_arrivals(peer: &ModelView, now_us: u64) -> Option<(u64, f64)> {
     let (residual_us, newcomers) = if peer.running > 0 {
-        (peer.ends_us.saturating_sub(now_us), f64::from(peer.newcomers))
+        // A step that is overdue takes as long again as it is late: the best guess for what has no scale of its own.
+        (peer.ends_us.abs_diff(now_us), f64::from(peer.newcomers))
+    } else if peer.stalled {
+        return None;
     } else {
         // Idle with something waiting, or on its way there: about to launch.
         (peer.step_us, f64::from(peer.waiting) * f64::from(peer.to_here))
@@ -335,6 +344,60 @@ mod tests {
             launches(&LaunchRule::Lookahead, LARGE, 2, &peer(1_000, 0.0)),
             "nobody can come"
         );
+    }
+
+    /// A peer whose step is late may be late for long: with every moment that it is, waiting looks worse.
+    #[test]
+    fn lookahead_does_not_wait_for_ever_behind_a_late_peer() {
+        let late = |late_us: u64| {
+            [
+                ModelView {
+                    running: 6,
+                    ends_us: 100_000 - late_us,
+                    newcomers: 0.5,
+                    ..Default::default()
+                },
+                ModelView {
+                    step_us: 6_000,
+                    waiting: 40,
+                    ..Default::default()
+                },
+            ]
+        };
+        let decides = |late_us| {
+            let models = late(late_us);
+            let view = View {
+                now_us: 100_000,
+                models: &models,
+                turn: SMALL,
+            };
+            decide(&LaunchRule::Lookahead, LARGE, queue(40), view, 1_000_000)
+        };
+        assert_eq!(decides(0), Decision::Wait { until_us: 100_002 });
+        assert_eq!(decides(80), Decision::Launch, "40 · 80 µs against 0.5 · 5,920 µs");
+    }
+
+    /// A model that cannot launch for want of KV will not move by itself, however much waits there.
+    #[test]
+    fn nobody_waits_for_a_stalled_model() {
+        let stalled = [
+            ModelView {
+                waiting: 9,
+                holding: true,
+                stalled: true,
+                step_us: 6_000,
+                to_here: 0.5,
+                ..Default::default()
+            },
+            ModelView {
+                waiting: 1,
+                step_us: 27_900,
+                ..Default::default()
+            },
+        ];
+        for rule in [LaunchRule::Lookahead, LaunchRule::Threshold(vec![1, 5])] {
+            assert!(launches(&rule, LARGE, 1, &stalled), "{rule:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! and applies the failure mode where a policy faults.
 
 use crate::ids::{ModelIndex, TokenId};
-use crate::policy::{Decisions, FailureMode, LeavingRow, Policy, PolicyFault, RouteBatch};
+use crate::policy::{Decisions, FailureMode, LeavingRow, Policy, PolicyFault, PolicyState, RouteBatch};
 use crate::request::{GenerationId, Request};
 use crate::scheduler::Verdict;
 
@@ -37,6 +37,13 @@ pub trait Policies {
     fn fault(&mut self, generation: GenerationId, fault: &PolicyFault);
 }
 
+/// The model that ran the step, and what it does with faults.
+#[derive(Clone, Copy)]
+struct Place {
+    at: ModelIndex,
+    on_fault: FailureMode,
+}
+
 /// Buffers of [`Routing::decide`], kept from step to step.
 #[derive(Debug, Default)]
 pub struct Routing {
@@ -57,6 +64,7 @@ impl Routing {
         on_fault: FailureMode,
         verdicts: &mut Vec<Verdict>,
     ) {
+        let place = Place { at, on_fault };
         verdicts.clear();
         self.generations.clear();
         for (row, request) in requests.clone().enumerate() {
@@ -75,10 +83,10 @@ impl Routing {
             if self.generations[..first].contains(&Some(generation)) {
                 continue;
             }
-            if let Err(fault) = self.decide_generation(at, generation, requests.clone(), step, policies, verdicts) {
+            if let Err(fault) = self.decide_generation(place, generation, requests.clone(), step, policies, verdicts) {
                 policies.fault(generation, &fault);
                 for (&row, request) in self.rows.iter().zip(self.members(generation, requests.clone())) {
-                    verdicts[row] = after_fault(on_fault, at, request, &fault);
+                    verdicts[row] = after_fault(on_fault, at, request.state, &fault);
                 }
             }
         }
@@ -97,7 +105,7 @@ impl Routing {
 
     fn decide_generation<'r, A: 'r>(
         &mut self,
-        at: ModelIndex,
+        Place { at, on_fault }: Place,
         generation: GenerationId,
         requests: impl Iterator<Item = &'r Request<A>>,
         step: StepResult<'_>,
@@ -129,23 +137,29 @@ impl Routing {
         policy.route(at, &self.batch, &mut self.decisions)?;
         for (index, (&row, &to)) in self.rows.iter().zip(&self.decisions.destinations).enumerate() {
             let state = &self.decisions.state[index * words..(index + 1) * words];
-            verdicts[row] = if to == at {
-                Verdict::Stay {
-                    state: crate::policy::PolicyState::new(state),
-                }
-            } else {
-                let text = self.batch.texts.get(index).map_or("", String::as_str);
-                let leaving = LeavingRow {
-                    candidate: step.candidates[row],
-                    signals: step.row_signals(row),
-                    state,
-                    text,
+            if to == at {
+                verdicts[row] = Verdict::Stay {
+                    state: PolicyState::new(state),
                 };
-                let parcel = policy.send(at, to, leaving)?;
-                Verdict::HandOff {
+                continue;
+            }
+            let leaving = LeavingRow {
+                candidate: step.candidates[row],
+                signals: step.row_signals(row),
+                state,
+                text: self.batch.texts.get(index).map_or("", String::as_str),
+            };
+            let policy = policies.policy(generation).ok_or_else(missing)?;
+            verdicts[row] = match policy.send(at, to, leaving) {
+                Ok(parcel) => Verdict::HandOff {
                     to,
                     keep: parcel.keep_candidate,
                     state: parcel.state,
+                },
+                // One row's fault is one request's fault.
+                Err(fault) => {
+                    policies.fault(generation, &fault);
+                    after_fault(on_fault, at, PolicyState::new(state), &fault)
                 }
             };
         }
@@ -153,8 +167,7 @@ impl Routing {
     }
 }
 
-fn after_fault<A>(on_fault: FailureMode, at: ModelIndex, request: &Request<A>, fault: &PolicyFault) -> Verdict {
-    let state = request.state;
+fn after_fault(on_fault: FailureMode, at: ModelIndex, state: PolicyState, fault: &PolicyFault) -> Verdict {
     match on_fault {
         FailureMode::Fail => Verdict::Fail(format!("the routing policy failed: {}", fault.0)),
         FailureMode::Fallback(to) if to != at => Verdict::HandOff { to, keep: false, state },

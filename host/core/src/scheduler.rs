@@ -127,6 +127,7 @@ pub struct Scheduler<A> {
     counts: RoutingCounts,
     leaving: Leaving,
     moves: Moves,
+    stalled: bool,
 }
 
 impl<A: Answer> Scheduler<A> {
@@ -145,6 +146,7 @@ impl<A: Answer> Scheduler<A> {
             counts: RoutingCounts::new(models),
             leaving: Leaving::default(),
             moves: Moves::default(),
+            stalled: false,
         }
     }
 
@@ -161,6 +163,11 @@ impl<A: Answer> Scheduler<A> {
     /// Requests that wait.
     pub fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Whether the last decision was to launch, and no waiting request could have the KV that it needs.
+    pub fn is_stalled(&self) -> bool {
+        self.stalled
     }
 
     /// Whether a step is out.
@@ -234,6 +241,7 @@ impl<A: Answer> Scheduler<A> {
     /// and settled before the next call.
     pub fn launch(&mut self, view: View<'_>, batch: &mut StepBatch) -> Decision {
         debug_assert!(self.running.is_empty(), "one step at a time");
+        self.stalled = false;
         let decision = launch::decide(&self.rule, self.model, self.queue_view(), view, self.limits.wait_us_max);
         if decision != Decision::Launch {
             return decision;
@@ -242,6 +250,7 @@ impl<A: Answer> Scheduler<A> {
         self.launched_us = view.now_us;
         if batch.rows.is_empty() {
             // Older requests that are away hold all the KV: they will come back or end.
+            self.stalled = true;
             return Decision::Wait { until_us: u64::MAX };
         }
         Decision::Launch

@@ -27,7 +27,7 @@ pub(crate) struct TextAnswer {
     ended: bool,
     models: usize,
     /// Returned when the request is gone, however that comes about.
-    pub(crate) slot: Slot,
+    slot: Option<Slot>,
 }
 
 /// What a [`TextAnswer`] is made of.
@@ -57,7 +57,21 @@ impl TextAnswer {
             writer: parts.writer,
             ended: false,
             models: parts.models,
-            slot: parts.slot,
+            slot: Some(parts.slot),
+        }
+    }
+
+    /// Its share of the budget has been taken, and goes back when the request is gone.
+    pub(crate) fn take_budget(&mut self, tokens: usize) {
+        if let Some(slot) = &mut self.slot {
+            slot.taken = Some(tokens);
+        }
+    }
+
+    /// Its share of the budget has been given back already.
+    pub(crate) fn forget_budget(&mut self) {
+        if let Some(slot) = &mut self.slot {
+            slot.taken = None;
         }
     }
 
@@ -84,6 +98,8 @@ impl TextAnswer {
             tokens_by_model: request.tokens_by_model()[..request.answer.models].to_vec(),
             handoffs: request.handoffs(),
         };
+        // First the place, then the news: a client that comes back at once finds it free.
+        drop(request.answer.slot.take());
         request.answer.writer.end(ended);
     }
 }

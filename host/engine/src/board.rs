@@ -15,6 +15,7 @@ struct Lines {
     waiting: AtomicU32,
     running: AtomicU32,
     holding: AtomicBool,
+    stalled: AtomicBool,
     ends_us: AtomicU64,
     step_us: AtomicU64,
     /// For each model, as bits of an f32: requests of the running step that are expected to go there.
@@ -81,11 +82,16 @@ impl Board {
         lines.ends_us.store(ends_us, Ordering::SeqCst);
         lines.running.store(rows, Ordering::SeqCst);
         lines.holding.store(false, Ordering::SeqCst);
+        lines.stalled.store(false, Ordering::SeqCst);
     }
 
-    /// `model` holds back what waits, or has nothing waiting. Returns what it did before.
-    pub(crate) fn set_holding(&self, model: ModelIndex, holding: bool) -> bool {
-        self.models[model.index()].holding.swap(holding, Ordering::SeqCst)
+    /// `model` holds back what waits (or has nothing waiting), and whether that is for want of KV. Returns whether it begins
+    /// to do either.
+    pub(crate) fn set_holding(&self, model: ModelIndex, holding: bool, stalled: bool) -> bool {
+        let lines = &self.models[model.index()];
+        let held = lines.holding.swap(holding, Ordering::SeqCst);
+        let was_stalled = lines.stalled.swap(stalled, Ordering::SeqCst);
+        (holding && !held) || (stalled && !was_stalled)
     }
 
     /// The step has ended and its requests are where they go.
@@ -115,6 +121,7 @@ impl Board {
             waiting: lines.waiting.load(Ordering::SeqCst),
             running: lines.running.load(Ordering::SeqCst),
             holding: lines.holding.load(Ordering::SeqCst),
+            stalled: lines.stalled.load(Ordering::SeqCst),
             ends_us: lines.ends_us.load(Ordering::SeqCst),
             step_us: lines.step_us.load(Ordering::SeqCst),
             newcomers: f32::from_bits(lines.newcomers[reader.index()].load(Ordering::SeqCst)),

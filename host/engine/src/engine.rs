@@ -114,18 +114,21 @@ pub enum EngineError {
     Thread(#[from] std::io::Error),
 }
 
+/// A request and the model that it starts at.
+type Admitted = (Box<Request<TextAnswer>>, ModelIndex);
+
 /// What the engine's handle, its streams and its subservers share.
 pub(crate) struct Shared {
     pub(crate) board: Board,
     pub(crate) links: Vec<Link>,
-    admissions: Mutex<Admissions<(Box<Request<TextAnswer>>, ModelIndex)>>,
+    admissions: Mutex<Admissions<Admitted>>,
     idle: Condvar,
     closing: AtomicBool,
     next_id: AtomicU64,
 }
 
 impl Shared {
-    fn admissions(&self) -> MutexGuard<'_, Admissions<(Box<Request<TextAnswer>>, ModelIndex)>> {
+    fn admissions(&self) -> MutexGuard<'_, Admissions<Admitted>> {
         // Admissions are whole between any two of its calls.
         self.admissions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,13 +137,24 @@ impl Shared {
     fn start_waiting(&self) {
         loop {
             let next = self.admissions().start_next();
-            let Some(((mut request, entry), tokens)) = next else {
-                return;
-            };
-            request.answer.slot.taken = Some(tokens);
-            self.board.add_waiting(entry, 1);
-            // A subserver that is gone gives the request back; dropping it tells the client.
-            drop(self.links[entry.index()].send(Message::Arrive { request, from: None }));
+            let Some(started) = next else { return };
+            self.start(started);
+        }
+    }
+
+    /// Sends a request to its first model.
+    fn start(&self, ((mut request, entry), tokens): (Admitted, usize)) {
+        request.answer.take_budget(tokens);
+        self.board.add_waiting(entry, 1);
+        if let Err(Message::Arrive { mut request, .. }) =
+            self.links[entry.index()].send(Message::Arrive { request, from: None })
+        {
+            // That subserver is gone. The budget is given back here and not by dropping the request, which would start
+            // the next one from within.
+            self.board.sub_waiting(entry, 1);
+            request.answer.forget_budget();
+            self.admissions().ended(tokens);
+            self.idle.notify_all();
         }
     }
 
@@ -148,9 +162,22 @@ impl Shared {
     fn abandon(&self) {
         let gone = self.admissions().remove(|(request, _)| request.answer.abandoned());
         drop(gone);
+        self.idle.notify_all();
+        // Those behind it may fit where it did not.
+        self.start_waiting();
         for link in &self.links {
             drop(link.send(Message::Sweep));
         }
+    }
+
+    /// Ends everything: no new jobs, and what waits or runs is dropped, which tells its clients.
+    pub(crate) fn stop(&self) {
+        self.closing.store(true, Ordering::Release);
+        drop(self.admissions().remove(|_| true));
+        for link in &self.links {
+            drop(link.send(Message::Stop));
+        }
+        self.idle.notify_all();
     }
 }
 
@@ -158,7 +185,7 @@ impl Shared {
 pub(crate) struct Slot {
     shared: Arc<Shared>,
     /// Tokens of the budget, once the request has started.
-    taken: Option<usize>,
+    pub(crate) taken: Option<usize>,
 }
 
 impl std::fmt::Debug for Slot {
@@ -212,9 +239,7 @@ impl Engine {
             })?;
         }
         let limits = parts.limits;
-        let (links, inboxes): (Vec<_>, Vec<_>) = (0..count)
-            .map(|_| Link::new(link_capacity(limits.requests_running_max)))
-            .unzip();
+        let (links, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| Link::new()).unzip();
         let shared = Arc::new(Shared {
             board: Board::new(count),
             links,
@@ -275,6 +300,7 @@ impl Engine {
         let replanner = Replanner::new(
             self.counters.clone(),
             self.shared.clone(),
+            self.active.first().map_or(0, Active::entry),
             self.limits.requests_running_max,
         );
         let (stop, stopped) = bounded(0);
@@ -361,26 +387,16 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shared.closing.store(true, Ordering::Release);
-        drop(self.shared.admissions().remove(|_| true));
         if let Some((stop, thread)) = self.replanner.take() {
             drop(stop);
             drop(thread.join());
         }
-        for link in &self.shared.links {
-            drop(link.send(Message::Stop));
-        }
+        self.shared.stop();
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so already.
             drop(thread.join());
         }
     }
-}
-
-/// Messages that can be on their way to one subserver: each running request can arrive, be forgotten and be swept,
-/// twice over while it is being replaced; the rest is for wakes and settings.
-fn link_capacity(requests_running_max: usize) -> usize {
-    6 * requests_running_max + 64
 }
 
 fn check(parts: &EngineParts) -> Result<(), EngineError> {

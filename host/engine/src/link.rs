@@ -1,6 +1,13 @@
-//! The link into a subserver: what others may tell it.
+//! The link into a subserver: an inbox that everybody can put into without ever waiting.
+//!
+//! Senders must not wait: subservers send to each other and to themselves, so one that waits for a full inbox could wait
+//! for itself. The inbox is bounded by what can be in it: a running request arrives at one model at a time and is forgotten once at
+//! each, and everything else is a flag or a setting that replaces the one before it.
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_core::request::{Request, SeatIndex};
@@ -19,36 +26,151 @@ pub(crate) enum Message {
     Forget(SeatIndex),
     /// A client has left: look whether its request waits here.
     Sweep,
-    /// Something changed on the board: decide again.
-    Look,
     /// Use this launch rule from now on.
     Rule(LaunchRule),
-    /// End, once nothing runs.
+    /// End at once.
     Stop,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    messages: VecDeque<Message>,
+    rule: Option<LaunchRule>,
+    sweep: bool,
+    /// Something changed on the board: decide again.
+    look: bool,
+    stop: bool,
+    /// The subserver is gone.
+    closed: bool,
+}
+
+impl State {
+    /// The next message: the end first, then requests in the order they came, then the rest.
+    fn next(&mut self) -> Option<Message> {
+        if self.stop {
+            return Some(Message::Stop);
+        }
+        if let Some(message) = self.messages.pop_front() {
+            return Some(message);
+        }
+        if std::mem::take(&mut self.sweep) {
+            return Some(Message::Sweep);
+        }
+        self.rule.take().map(Message::Rule)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is whole between any two statements that hold the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The sending end. Cloned by everybody.
 #[derive(Clone, Debug)]
-pub(crate) struct Link(Sender<Message>);
+pub(crate) struct Link(Arc<Shared>);
 
 impl Link {
-    /// A link that holds at most `capacity` messages.
-    pub(crate) fn new(capacity: usize) -> (Self, Receiver<Message>) {
-        let (sender, receiver) = bounded(capacity);
-        (Self(sender), receiver)
+    /// Both ends of a new link.
+    pub(crate) fn new() -> (Self, Inbox) {
+        let shared = Arc::new(Shared::default());
+        (Self(shared.clone()), Inbox(shared))
     }
 
-    /// Sends a message that must arrive. Returns it if the subserver is gone.
-    ///
-    /// The capacity covers all requests that can be on their way at once (see `engine::link_capacity`), so this does not
-    /// block on a subserver that works.
+    /// Puts a message in. Returns it if the subserver is gone.
     pub(crate) fn send(&self, message: Message) -> Result<(), Message> {
-        self.0.send(message).map_err(|error| error.0)
+        let mut state = self.0.state();
+        if state.closed {
+            return Err(message);
+        }
+        match message {
+            Message::Arrive { .. } | Message::Forget(_) => state.messages.push_back(message),
+            Message::Sweep => state.sweep = true,
+            Message::Rule(rule) => state.rule = Some(rule),
+            Message::Stop => state.stop = true,
+        }
+        drop(state);
+        self.0.changed.notify_one();
+        Ok(())
     }
 
-    /// Wakes the subserver. When its link is full it is awake already.
-    pub(crate) fn wake(&self, message: Message) {
-        debug_assert!(matches!(message, Message::Look));
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.0.try_send(message) {}
+    /// Wakes the subserver, so that it decides again.
+    pub(crate) fn wake(&self) {
+        self.0.state().look = true;
+        self.0.changed.notify_one();
+    }
+}
+
+/// The receiving end. Dropping it drops what is in it, so that no client waits for a subserver that is gone.
+#[derive(Debug)]
+pub(crate) struct Inbox(Arc<Shared>);
+
+impl Inbox {
+    /// The next message, if there is one.
+    pub(crate) fn take(&self) -> Option<Message> {
+        self.0.state().next()
+    }
+
+    /// Waits for a message, a wake, or the end of `limit` (`None`: for as long as it takes).
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<Message> {
+        let idle = |state: &mut State| {
+            !(state.stop || state.sweep || state.look || state.rule.is_some() || !state.messages.is_empty())
+        };
+        let state = self.0.state();
+        let mut state = match limit {
+            Some(limit) => {
+                let waited = self.0.changed.wait_timeout_while(state, limit, idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let waited = self.0.changed.wait_while(state, idle);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        state.look = false;
+        state.next()
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.closed = true;
+        let left = std::mem::take(&mut state.messages);
+        // Dropping requests gives back their share of the budget, which may send to this very link.
+        drop(state);
+        drop(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wakes_and_sweeps_are_one_however_many_come() {
+        let (link, inbox) = Link::new();
+        for _ in 0..10_000 {
+            link.wake();
+            link.send(Message::Sweep).unwrap();
+        }
+        assert!(matches!(inbox.wait(None), Some(Message::Sweep)));
+        assert!(inbox.take().is_none());
+        assert!(inbox.wait(Some(Duration::ZERO)).is_none(), "the wake is used up");
+    }
+
+    #[test]
+    fn a_link_whose_subserver_is_gone_gives_messages_back() {
+        let (link, inbox) = Link::new();
+        link.send(Message::Forget(SeatIndex(1))).unwrap();
+        drop(inbox);
+        assert!(matches!(link.send(Message::Stop), Err(Message::Stop)));
     }
 }

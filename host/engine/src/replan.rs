@@ -35,9 +35,11 @@ struct Counts {
     committed: Vec<f64>,
 }
 
-/// What a plan was made from.
+/// What a plan was made from: only the models that have work, the entry model first.
 #[derive(Clone, Debug, PartialEq)]
 struct Measured {
+    /// Which models these are.
+    models: Vec<usize>,
     latency_ms: Vec<f64>,
     /// Probability that a request goes from i to j, and how far that can be off by chance (standard error).
     p: Vec<Vec<f64>>,
@@ -50,6 +52,7 @@ struct Measured {
 pub(crate) struct Replanner {
     counters: Vec<Arc<ModelCounters>>,
     shared: Arc<Shared>,
+    entry: usize,
     requests_max: usize,
     seen: Vec<Counts>,
     faded: Vec<Counts>,
@@ -58,7 +61,13 @@ pub(crate) struct Replanner {
 }
 
 impl Replanner {
-    pub(crate) fn new(counters: Vec<Arc<ModelCounters>>, shared: Arc<Shared>, requests_max: usize) -> Self {
+    /// `entry`: the model that requests start at; `requests_max`: most requests that run at once.
+    pub(crate) fn new(
+        counters: Vec<Arc<ModelCounters>>,
+        shared: Arc<Shared>,
+        entry: usize,
+        requests_max: usize,
+    ) -> Self {
         let models = counters.len();
         let none = Counts {
             requests: vec![0.0; models],
@@ -68,6 +77,7 @@ impl Replanner {
         Self {
             counters,
             shared,
+            entry,
             requests_max,
             seen: vec![none.clone(); models],
             faded: vec![none; models],
@@ -88,7 +98,7 @@ impl Replanner {
             {
                 continue;
             }
-            if let Some(table) = plan(&measured, self.requests_max, &self.table) {
+            if let Some(table) = plan(&measured, self.counters.len(), self.requests_max, &self.table) {
                 tracing::info!(?table, latency_ms = ?measured.latency_ms, p = ?measured.p, "thresholds planned");
                 self.table = table;
                 let rule = LaunchRule::Planned(ThresholdTable::new(self.table.clone()));
@@ -122,9 +132,15 @@ impl Replanner {
         }
     }
 
-    /// P, C and L, once every model has run enough steps.
+    /// P, C and L of the models that have run enough steps, once the entry model and another have. A model that is hardly
+    /// used launches eagerly.
     fn measure(&self) -> Option<Measured> {
-        if self.faded.iter().any(|counts| counts.steps < STEPS_MIN) {
+        let others = (0..self.faded.len()).filter(|&model| model != self.entry);
+        let used: Vec<usize> = std::iter::once(self.entry)
+            .chain(others)
+            .filter(|&model| self.faded[model].steps >= STEPS_MIN)
+            .collect();
+        if used.len() < 2 || used[0] != self.entry {
             return None;
         }
         let mut measured = Measured {
@@ -132,20 +148,24 @@ impl Replanner {
             p: Vec::new(),
             error: Vec::new(),
             committed: Vec::new(),
+            models: used.clone(),
         };
-        for counts in &self.faded {
-            let rows: f64 = counts.requests.iter().sum();
-            let p: Vec<f64> = counts.requests.iter().map(|&requests| requests / rows).collect();
-            measured
-                .error
-                .push(p.iter().map(|p| (p * (1.0 - p) / rows).sqrt()).collect());
+        for &from in &used {
+            let counts = &self.faded[from];
+            let moves: Vec<f64> = used.iter().map(|&to| counts.requests[to]).collect();
+            let rows: f64 = moves.iter().sum();
+            if rows <= 0.0 {
+                return None;
+            }
+            let p: Vec<f64> = moves.iter().map(|moves| moves / rows).collect();
+            let error = |p: &f64| (p * (1.0 - p) / rows).sqrt();
+            measured.error.push(p.iter().map(error).collect());
             measured.p.push(p);
-            let per_move = counts.committed.iter().zip(&counts.requests);
-            measured.committed.push(
-                per_move
-                    .map(|(&tokens, &moves)| if moves > 0.0 { tokens / moves } else { 0.0 })
-                    .collect(),
-            );
+            let tokens = used.iter().map(|&to| counts.committed[to]);
+            let per_move = tokens
+                .zip(&moves)
+                .map(|(tokens, &moves)| if moves > 0.0 { tokens / moves } else { 0.0 });
+            measured.committed.push(per_move.collect());
             measured.latency_ms.push(counts.step_us / counts.steps / 1e3);
         }
         Some(measured)
@@ -154,6 +174,9 @@ impl Replanner {
 
 /// Whether a probability moved by more than two standard errors, or a latency by more than its noise.
 fn has_moved(before: &Measured, now: &Measured) -> bool {
+    if before.models != now.models {
+        return true;
+    }
     let latency = before
         .latency_ms
         .iter()
@@ -175,7 +198,14 @@ fn has_moved(before: &Measured, now: &Measured) -> bool {
 
 /// The best thresholds for every number of requests, or `None` when the old ones are as good or nothing can be planned.
 /// Overshooting costs more than undershooting, so probabilities of leaving the entry model are taken one standard error low.
-fn plan(measured: &Measured, requests_max: usize, old: &[(u32, Vec<u32>)]) -> Option<Vec<(u32, Vec<u32>)>> {
+///
+/// `models`: how many the deployment has; those that were not measured get 1.
+fn plan(
+    measured: &Measured,
+    models: usize,
+    requests_max: usize,
+    old: &[(u32, Vec<u32>)],
+) -> Option<Vec<(u32, Vec<u32>)>> {
     let mut p = measured.p.clone();
     for (to, error) in measured.error[0].iter().enumerate().skip(1) {
         let lower = (p[0][to] - error).max(0.0);
@@ -197,11 +227,17 @@ fn plan(measured: &Measured, requests_max: usize, old: &[(u32, Vec<u32>)]) -> Op
             break;
         };
         let held = old_table.at(n as u32);
-        let before = rows
-            .iter()
-            .find(|row| row.b.iter().map(|&b| b as u32).eq(held.iter().copied()));
+        let is_held = |b: &[usize]| {
+            let mut pairs = b.iter().zip(&measured.models);
+            !held.is_empty() && pairs.all(|(&b, &model)| held[model] as usize == b)
+        };
+        let before = rows.iter().find(|row| is_held(&row.b));
         gains |= before.is_none_or(|before| best.tokens_per_s > GAIN_MIN * before.tokens_per_s);
-        table.push((n as u32, best.b.iter().map(|&b| b as u32).collect()));
+        let mut thresholds = vec![1; models];
+        for (&b, &model) in best.b.iter().zip(&measured.models) {
+            thresholds[model] = b as u32;
+        }
+        table.push((n as u32, thresholds));
     }
     (gains && !table.is_empty()).then_some(table)
 }
@@ -212,6 +248,7 @@ mod tests {
 
     fn paper(p: f64) -> Measured {
         Measured {
+            models: vec![0, 1],
             latency_ms: vec![6.0, 27.9],
             p: vec![vec![1.0 - p, p], vec![1.0, 0.0]],
             error: vec![vec![0.0, 0.0], vec![0.0, 0.0]],
@@ -222,18 +259,29 @@ mod tests {
     /// The paper's setting: B1 = 2 at two requests, 3 at four, 5 at eight.
     #[test]
     fn measured_rates_give_the_papers_thresholds() {
-        let table = ThresholdTable::new(plan(&paper(0.35), 16, &[]).unwrap());
+        let table = ThresholdTable::new(plan(&paper(0.35), 2, 16, &[]).unwrap());
         for (n, large) in [(2, 2), (4, 3), (8, 5)] {
             assert_eq!(table.at(n), [1, large], "{n} requests");
         }
     }
 
+    /// Three models of which the middle one is never used, requests starting at the last.
+    #[test]
+    fn models_without_work_launch_eagerly() {
+        let measured = Measured {
+            models: vec![2, 0],
+            ..paper(0.35)
+        };
+        let table = ThresholdTable::new(plan(&measured, 3, 16, &[]).unwrap());
+        assert_eq!(table.at(8), [5, 1, 1]);
+    }
+
     #[test]
     fn a_plan_is_kept_while_a_new_one_promises_little() {
-        let table = plan(&paper(0.35), 16, &[]).unwrap();
-        assert_eq!(plan(&paper(0.352), 16, &table), None);
+        let table = plan(&paper(0.35), 2, 16, &[]).unwrap();
+        assert_eq!(plan(&paper(0.352), 2, 16, &table), None);
         assert!(
-            plan(&paper(0.05), 16, &table).is_some(),
+            plan(&paper(0.05), 2, 16, &table).is_some(),
             "at small p the old thresholds cost more than half"
         );
     }

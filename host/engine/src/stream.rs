@@ -176,6 +176,11 @@ impl AnswerStream {
         }
     }
 
+    /// The request was never taken: leaving now means nothing to anybody.
+    pub(crate) fn refuse(&mut self) {
+        self.ended = true;
+    }
+
     fn note(&mut self, event: Event) -> Event {
         self.ended |= matches!(event, Event::End(_));
         event

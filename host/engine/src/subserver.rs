@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::kv::KvPool;
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View};
@@ -19,7 +18,7 @@ use tokenrouter_model::text::Tokenizer;
 use crate::answer::TextAnswer;
 use crate::engine::Shared;
 use crate::generations::{Generations, Registry};
-use crate::link::Message;
+use crate::link::{Inbox, Message};
 use crate::stats::ModelCounters;
 
 /// What a subserver is made of.
@@ -29,7 +28,7 @@ pub(crate) struct SubserverParts {
     pub(crate) rule: LaunchRule,
     pub(crate) limits: StepLimits,
     pub(crate) kv_blocks: usize,
-    pub(crate) inbox: Receiver<Message>,
+    pub(crate) inbox: Inbox,
     pub(crate) shared: Arc<Shared>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) tokenizer: Tokenizer,
@@ -43,7 +42,7 @@ pub(crate) struct Subserver {
     runner: Box<dyn Runner>,
     scheduler: Scheduler<TextAnswer>,
     rule: LaunchRule,
-    inbox: Receiver<Message>,
+    inbox: Inbox,
     shared: Arc<Shared>,
     generations: Generations,
     on_fault: FailureMode,
@@ -84,36 +83,25 @@ impl Subserver {
     /// Works until told to stop.
     pub(crate) fn run(mut self) {
         loop {
-            while let Ok(message) = self.inbox.try_recv() {
+            while let Some(message) = self.inbox.take() {
                 if !self.take(message) {
                     return;
                 }
             }
-            let message = match self.launch() {
+            let until_us = match self.launch() {
                 Decision::Launch => {
                     self.step();
                     continue;
                 }
-                Decision::Wait { until_us } => self.wait(until_us),
+                Decision::Wait { until_us } => until_us,
             };
-            match message {
-                Ok(message) => {
-                    if !self.take(message) {
-                        return;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+            let limit_us = (until_us != u64::MAX).then(|| until_us.saturating_sub(self.shared.board.now_us()));
+            if let Some(message) = self.inbox.wait(limit_us.map(Duration::from_micros))
+                && !self.take(message)
+            {
+                return;
             }
         }
-    }
-
-    fn wait(&self, until_us: u64) -> Result<Message, RecvTimeoutError> {
-        if until_us == u64::MAX {
-            return self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected);
-        }
-        let left = Duration::from_micros(until_us.saturating_sub(self.shared.board.now_us()));
-        self.inbox.recv_timeout(left)
     }
 
     /// Takes a message in. Returns false when it is the last.
@@ -130,8 +118,10 @@ impl Subserver {
                 let swept = before - self.scheduler.waiting();
                 self.shared.board.sub_waiting(self.model, swept as u32);
                 self.act();
+                if swept > 0 {
+                    self.wake_others();
+                }
             }
-            Message::Look => {}
             Message::Rule(rule) => {
                 self.rule = rule.clone();
                 self.scheduler.set_rule(rule);
@@ -154,6 +144,7 @@ impl Subserver {
         self.shared.board.sub_waiting(self.model, 1);
         self.scheduler.end(request, finish, &mut self.actions);
         self.act();
+        self.wake_others();
     }
 
     /// Gives the parcel to the policy. Only `on_fault = fail` makes its failure the request's.
@@ -218,8 +209,8 @@ impl Subserver {
             // Older requests hold the KV that those here need; they wait at another model, which must have its turn.
             self.pass_turn(&LaunchRule::StepSync);
         } else {
-            let holds = self.scheduler.waiting() > 0;
-            if !board.set_holding(self.model, holds) && holds {
+            let (holds, stalled) = (self.scheduler.waiting() > 0, self.scheduler.is_stalled());
+            if board.set_holding(self.model, holds, stalled) {
                 // Others that hold back as well must know, or all would wait for each other.
                 self.wake_waiting();
             }
@@ -235,7 +226,7 @@ impl Subserver {
         self.shared.board.pass_turn(rule, &self.views);
         let turn = self.shared.board.turn();
         if turn != self.model {
-            self.shared.links[turn.index()].wake(Message::Look);
+            self.shared.links[turn.index()].wake();
         }
     }
 
@@ -361,12 +352,29 @@ impl Subserver {
         self.wake_waiting();
     }
 
+    /// Fewer requests wait here than the others believed: those that hold back decide again.
+    fn wake_others(&mut self) {
+        self.shared.board.snapshot(self.model, &mut self.views);
+        self.wake_waiting();
+    }
+
     /// Wakes the idle models at which something waits.
     fn wake_waiting(&self) {
         for (index, view) in self.views.iter().enumerate() {
             if index != self.model.index() && view.waiting > 0 && view.running == 0 {
-                self.shared.links[index].wake(Message::Look);
+                self.shared.links[index].wake();
             }
+        }
+    }
+}
+
+impl Drop for Subserver {
+    /// A panic here leaves requests without an owner and the others waiting for a step that never ends: better all end, and
+    /// their clients are told.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!(model = self.model.0, "a model's thread panicked: the engine stops");
+            self.shared.stop();
         }
     }
 }

@@ -38,6 +38,13 @@ impl Active {
     }
 }
 
+impl Active {
+    /// The model that its requests start at, as a rule.
+    pub(super) fn entry(&self) -> usize {
+        self.generation.plan().entry.index()
+    }
+}
+
 impl Engine {
     /// Takes a job and returns its stream. The request runs from now on, or waits for its turn.
     ///
@@ -60,7 +67,7 @@ impl Engine {
                 }
             })
         };
-        let (writer, stream) = answer_stream(id, job.seed, on_abandon);
+        let (writer, mut stream) = answer_stream(id, job.seed, on_abandon);
         let tail = &job.prompt[job.prompt.len().saturating_sub(NEWLINE_WINDOW_TOKENS)..];
         let answer = TextAnswer::new(TextParts {
             sampling: job.sampling,
@@ -80,12 +87,23 @@ impl Engine {
         request.generation = generation;
         request.state = admission.state;
         let length_max = request.length_max() as usize;
-        let queued = self.shared.admissions().enqueue((request, admission.model), length_max);
+        // One lock for coming in and starting, so that a place which is free is never found taken by a request that was only
+        // on its way.
+        let mut started = Vec::new();
+        let queued = {
+            let mut admissions = self.shared.admissions();
+            let queued = admissions.enqueue((request, admission.model), length_max);
+            started.extend(std::iter::from_fn(|| admissions.start_next()));
+            queued
+        };
+        for request in started {
+            self.shared.start(request);
+        }
+        if queued.is_err() {
+            stream.refuse();
+        }
         match queued {
-            Ok(()) => {
-                self.shared.start_waiting();
-                Ok(stream)
-            }
+            Ok(()) => Ok(stream),
             Err((_, Refused::QueueFull)) => Err(SubmitError::Overloaded {
                 waiting_max: self.limits.requests_waiting_max,
             }),

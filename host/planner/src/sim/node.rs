@@ -25,6 +25,7 @@ pub(super) struct Node {
     pub(super) batch: StepBatch,
     rows: u32,
     holding: bool,
+    stalled: bool,
     started_us: u64,
     pub(super) ends_us: Option<u64>,
     expected_end_us: u64,
@@ -38,6 +39,7 @@ pub(super) struct Node {
     rows_total: u64,
     busy_us: u64,
     tokens_before: u64,
+    evictions_before: u64,
     waits_us: Vec<u64>,
 }
 
@@ -52,6 +54,7 @@ impl Node {
             batch: StepBatch::default(),
             rows: 0,
             holding: false,
+            stalled: false,
             started_us: 0,
             ends_us: None,
             expected_end_us: 0,
@@ -63,6 +66,7 @@ impl Node {
             rows_total: 0,
             busy_us: 0,
             tokens_before: 0,
+            evictions_before: 0,
             waits_us: Vec::new(),
         }
     }
@@ -73,6 +77,7 @@ impl Node {
             waiting: self.scheduler.waiting() as u32,
             running: self.rows,
             holding: self.holding,
+            stalled: self.stalled,
             ends_us: self.expected_end_us,
             step_us: self.scheduler.latency().expected_us(self.scheduler.waiting().max(1)),
             newcomers: self.scheduler.newcomers(reader),
@@ -83,7 +88,7 @@ impl Node {
     /// Starts the step in `batch`, which its scheduler has launched.
     pub(super) fn start_step(&mut self, plan: &Plan, now_us: u64, peer_busy: bool) {
         self.rows = self.batch.rows.len() as u32;
-        self.holding = false;
+        (self.holding, self.stalled) = (false, false);
         self.waits_us.extend(self.scheduler.step_waits_us(now_us));
         self.candidates.clear();
         self.signals.clear();
@@ -119,16 +124,19 @@ impl Node {
         self.rows = 0;
     }
 
-    /// Notes whether it holds back what waits. Returns whether that is new.
+    /// Notes whether it holds back what waits, and whether for want of KV. Returns whether it begins to do either.
     pub(super) fn hold_back(&mut self) -> bool {
         let holds = self.scheduler.waiting() > 0;
-        !std::mem::replace(&mut self.holding, holds) && holds
+        let held = std::mem::replace(&mut self.holding, holds);
+        let was_stalled = std::mem::replace(&mut self.stalled, self.scheduler.is_stalled());
+        (holds && !held) || (self.stalled && !was_stalled)
     }
 
     /// Measures from now on.
     pub(super) fn reset(&mut self) {
         (self.steps, self.rows_total, self.busy_us) = (0, 0, 0);
         self.tokens_before = self.tokens();
+        self.evictions_before = self.scheduler.kv().evictions();
         self.waits_us.clear();
     }
 
@@ -136,11 +144,11 @@ impl Node {
     pub(super) fn report(&mut self, seconds: f64) -> ModelReport {
         ModelReport {
             steps: self.steps,
-            batch_mean: self.rows_total as f64 / self.steps as f64,
+            batch_mean: self.rows_total as f64 / self.steps.max(1) as f64,
             utilisation: self.busy_us as f64 / 1e6 / seconds,
             tokens: self.tokens() - self.tokens_before,
             waits: Waits::of(std::mem::take(&mut self.waits_us)),
-            kv_evictions: self.scheduler.kv().evictions(),
+            kv_evictions: self.scheduler.kv().evictions() - self.evictions_before,
         }
     }
 

@@ -329,8 +329,9 @@ impl Simulation {
                         state: request.state,
                     };
                     let from = ModelIndex(model as u32);
-                    if let Ok(state) = self.policy.policy.receive(to, from, &parcel) {
-                        request.state = state;
+                    match self.policy.policy.receive(to, from, &parcel) {
+                        Ok(state) => request.state = state,
+                        Err(fault) => self.policy.fault(GenerationId(0), &fault),
                     }
                     self.nodes[to.index()].scheduler.arrive(self.now_us, request);
                 }

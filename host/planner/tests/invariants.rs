@@ -6,9 +6,9 @@ mod common;
 use common::{Random, reference};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::launch::LaunchRule;
+use tokenrouter_core::limits::StepLimits;
 use tokenrouter_core::policy::Admission;
 use tokenrouter_core::request::Finish;
-use tokenrouter_core::scheduler::StepLimits;
 use tokenrouter_planner::sim::{
     Latency, LatencyCurve, Outcome, SimPolicy, SimRequest, SimRouting, Simulation, SimulationParts,
 };

@@ -4,12 +4,13 @@
 use tokenrouter_core::draw::{self, Purpose, uniform_f32};
 use tokenrouter_core::kv::KvPool;
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View};
+use tokenrouter_core::limits::StepLimits;
 use tokenrouter_core::policy::{
     Decisions, FailureMode, LeavingRow, Parcel, Policy, PolicyFault, PolicyState, RouteBatch,
 };
 use tokenrouter_core::request::{Answer, Finish, GenerationId, Request};
 use tokenrouter_core::route::{Policies, Routing, StepResult};
-use tokenrouter_core::scheduler::{Action, Scheduler, StepLimits, Verdict};
+use tokenrouter_core::scheduler::{Action, Scheduler, Verdict};
 use tokenrouter_core::signal::{Plan, Signal};
 use tokenrouter_core::step::StepBatch;
 use tokenrouter_core::{ModelIndex, RequestId, TokenId};

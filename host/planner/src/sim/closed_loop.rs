@@ -2,9 +2,8 @@
 
 use tokenrouter_core::draw::{Purpose, bits};
 use tokenrouter_core::launch::LaunchRule;
-use tokenrouter_core::limits::KV_BLOCK_TOKENS;
+use tokenrouter_core::limits::{KV_BLOCK_TOKENS, StepLimits};
 use tokenrouter_core::policy::{Admission, Policy, PolicyFault};
-use tokenrouter_core::scheduler::StepLimits;
 use tokenrouter_core::{ModelIndex, TokenId};
 
 use super::latency::Latency;

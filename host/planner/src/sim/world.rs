@@ -7,11 +7,11 @@ use std::rc::Rc;
 use tokenrouter_core::admission::{AdmissionLimits, Admissions, Refused};
 use tokenrouter_core::kv::{KvPool, blocks_for};
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View, next_turn};
-use tokenrouter_core::limits::KV_BLOCK_TOKENS;
+use tokenrouter_core::limits::{KV_BLOCK_TOKENS, StepLimits};
 use tokenrouter_core::policy::{Admission, FailureMode, Parcel, Policy, PolicyFault};
 use tokenrouter_core::request::{Answer, Finish, GenerationId, Request};
 use tokenrouter_core::route::{Policies, Routing, StepResult};
-use tokenrouter_core::scheduler::{Action, StepLimits, Verdict};
+use tokenrouter_core::scheduler::{Action, Verdict};
 use tokenrouter_core::{ModelIndex, RequestId, TokenId};
 
 use super::answer::{Commit, SimAnswer};

@@ -9,14 +9,20 @@ use tokenrouter_planner::{Handback, Latencies, PlanError, REQUESTS_MAX, Routing,
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Milliseconds(pub(super) Vec<f64>);
 
+/// Latencies by name: the TokenRouter paper's Qwen3-0.6B and 32B (there p = 0.35 under R2R).
+const PRESETS: [(&str, &[f64]); 1] = [("paper", &[6.0, 27.9])];
+
 impl FromStr for Milliseconds {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((_, latencies)) = PRESETS.iter().find(|(name, _)| *name == text) {
+            return Ok(Self(latencies.to_vec()));
+        }
         let latency = |item: &str| {
             let found = item.trim().parse().ok().filter(|ms: &f64| ms.is_finite() && *ms > 0.0);
             found.ok_or_else(|| {
-                format!("\"{item}\" is not a latency; write milliseconds for each model, as in 6.0,27.9")
+                format!("\"{item}\" is not a latency; write milliseconds for each model, as in 6.0,27.9, or the preset paper")
             })
         };
         text.split(',').map(latency).collect::<Result<_, _>>().map(Self)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tokenrouter_core::ModelIndex;
-use tokenrouter_core::scheduler::StepLimits;
+use tokenrouter_core::limits::StepLimits;
 use tokenrouter_engine::{EngineLimits, EngineModel, EngineParts, FailureMode};
 use tokenrouter_model::runner::{ModelInfo, Runner as _};
 use tokenrouter_policy::{Deployment, Generation, ModelFacts, PolicyHost, PolicyLimits, Setting};

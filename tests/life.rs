@@ -196,39 +196,30 @@ async fn a_storm_of_refused_requests_changes_nothing() {
     wait_for_info(&server, "idle", is_idle).await;
 }
 
+/// The answers to all problems, asked at once.
+async fn texts(server: &Server, problems: &[Problem]) -> Vec<String> {
+    let answer = async |problem| server.answer(&greedy(problem)).await.text;
+    join_all(problems.iter().map(answer)).await
+}
+
 /// 64 requests of 80 tokens (five blocks each) want 5,120; the pools hold a quarter of that.
 #[tokio::test]
 async fn with_a_quarter_of_the_kv_all_requests_are_answered_right() {
     let problems = &problems()[..64];
     let policy = "plugin = \"r-stitch\"\noptions = { threshold = 0.2, unit = \"nats\" }";
     let ample = Server::start(&[]);
-    let expected = join_all(
-        problems
-            .iter()
-            .map(|problem| async { ample.answer(&greedy(problem)).await.text }),
-    )
-    .await;
+    let expected = texts(&ample, problems).await;
     let small = deployment_file(policy, "[limits]\nkv_tokens = 1280");
     for rule in ["eager", "threshold:1,4", "step-sync"] {
         let server = Server::start(&["--config", small.to_str().expect("UTF-8"), "--launch", rule]);
-        let asked = join_all(
-            problems
-                .iter()
-                .map(|problem| async { server.answer(&greedy(problem)).await.text }),
-        );
-        assert_eq!(not_hanging(rule, asked).await, expected, "{rule}");
+        assert_eq!(not_hanging(rule, texts(&server, problems)).await, expected, "{rule}");
         wait_for_info(&server, "idle", is_idle).await;
     }
     // All at once in the same memory: requests take KV from each other, and still nobody loses a token.
     let promised = deployment_file(policy, "[limits]\nkv_tokens = 320\nkv_promised_percent = 1600");
     for rule in ["lookahead", "model-sync"] {
         let server = Server::start(&["--config", promised.to_str().expect("UTF-8"), "--launch", rule]);
-        let asked = join_all(
-            problems
-                .iter()
-                .map(|problem| async { server.answer(&greedy(problem)).await.text }),
-        );
-        assert_eq!(not_hanging(rule, asked).await, expected, "{rule}");
+        assert_eq!(not_hanging(rule, texts(&server, problems)).await, expected, "{rule}");
         wait_for_info(&server, "idle", is_idle).await;
         let evictions = server.info().await["stats"]["models"][0]["kv_evictions"].as_u64();
         assert!(

@@ -44,11 +44,6 @@ impl KvPool {
         }
     }
 
-    /// Positions the pool has room for.
-    pub fn capacity_tokens(&self) -> usize {
-        self.blocks_total * KV_BLOCK_TOKENS
-    }
-
     /// Blocks that no request holds.
     pub fn blocks_free(&self) -> usize {
         self.free.len()

@@ -134,11 +134,6 @@ impl<A: Answer> Scheduler<A> {
         self.stalled
     }
 
-    /// Whether a step is out.
-    pub fn is_running(&self) -> bool {
-        !self.running.is_empty()
-    }
-
     /// Changes the launch rule; takes effect at the next decision.
     pub fn set_rule(&mut self, rule: LaunchRule) {
         self.rule = rule;

@@ -64,7 +64,7 @@ fn files_that_are_no_policy() {
         &["--plugin", "/nowhere/policy.wasm"],
         &[
             "there is no policy \"/nowhere/policy.wasm\"",
-            "the built-in ones are r-stitch, random",
+            "the built-in ones are citer, co-llm, glimprouter, me, r-stitch, r2r, random, request-level",
             "\"none\"",
         ],
     );

@@ -53,14 +53,12 @@ impl Certainty {
     /// # Errors
     /// If a unit is given for a signal that has none.
     pub fn read(options: &Options) -> Result<Self, String> {
-        match (options.get(&SIGNAL), options.given(&UNIT)) {
-            ("maxprob", Some(_)) => {
-                Err("option \"unit\" is for signal \"entropy\"; leave it out with signal \"maxprob\"".to_owned())
-            }
-            ("maxprob", None) => Ok(Self::MaxProbability),
-            (_, Some("nats")) => Ok(Self::Nats),
-            (_, _) => Ok(Self::Normalised),
-        }
+        options.only_for(&UNIT, &SIGNAL, &["entropy"])?;
+        Ok(match (options.get(&SIGNAL), options.get(&UNIT)) {
+            ("maxprob", _) => Self::MaxProbability,
+            (_, "nats") => Self::Nats,
+            (_, _) => Self::Normalised,
+        })
     }
 
     /// The signal to ask the host for.
@@ -72,25 +70,17 @@ impl Certainty {
         }
     }
 
-    /// The threshold when none is given. `vocabulary` is the V of the small model.
-    pub fn default_threshold(self, vocabulary: u32) -> f32 {
-        match self {
-            Self::Normalised => THRESHOLD.default as f32,
-            Self::Nats => (THRESHOLD.default * f64::from(vocabulary).ln()) as f32,
-            Self::MaxProbability => MAXPROB_DEFAULT as f32,
-        }
-    }
-
-    /// A given threshold, rounded as the signals are.
+    /// The threshold. `vocabulary` is the V of the small model.
     ///
     /// # Errors
-    /// If it is above what the signal can reach.
-    pub fn check_threshold(self, threshold: f64) -> Result<f32, String> {
-        let max = match self {
-            Self::Normalised | Self::MaxProbability => 1.0,
-            Self::Nats => THRESHOLD.max,
+    /// If the one given is above what the signal can reach.
+    pub fn threshold(self, vocabulary: u32, options: &Options) -> Result<Threshold, String> {
+        let (default, max) = match self {
+            Self::Normalised => (THRESHOLD.default, 1.0),
+            Self::Nats => (THRESHOLD.default * f64::from(vocabulary).ln(), THRESHOLD.max),
+            Self::MaxProbability => (MAXPROB_DEFAULT, 1.0),
         };
-        Ok(THRESHOLD.within(threshold, THRESHOLD.min, max)? as f32)
+        Threshold::read_up_to(&THRESHOLD, default, max, options)
     }
 
     /// Whether a model with this value of the signal is certain. A value equal to the threshold is; NaN never is.

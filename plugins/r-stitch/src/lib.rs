@@ -11,7 +11,7 @@
 //! A signal that is not a number counts as uncertain: the small model hands over, the large one goes on and commits,
 //! so the answer always grows.
 //!
-//! State: one word, the threshold as the bits of an `f32`.
+//! State: one word, the threshold.
 
 mod certainty;
 
@@ -23,7 +23,7 @@ pub struct RStitch {
     plan: Plan,
     models: Pair,
     certainty: Certainty,
-    threshold: f32,
+    threshold: Threshold,
 }
 
 impl Policy for RStitch {
@@ -37,17 +37,14 @@ impl Policy for RStitch {
     fn init(deployment: &Deployment, options: &Options) -> Result<Self, String> {
         let models = Pair::read(deployment, options)?;
         let certainty = Certainty::read(options)?;
-        let threshold = match options.given(&THRESHOLD) {
-            Some(threshold) => certainty.check_threshold(threshold)?,
-            None => certainty.default_threshold(deployment.models[models.small as usize].vocabulary),
-        };
+        let vocabulary = deployment.models[models.small as usize].vocabulary;
         // Models beside the pair get the signal too: a request that the host puts there is served as at the large one.
         let plan = plan(models.small, 1, vec![vec![certainty.signal()]; deployment.models.len()]);
         Ok(Self {
             plan,
             models,
             certainty,
-            threshold,
+            threshold: certainty.threshold(vocabulary, options)?,
         })
     }
 
@@ -56,19 +53,14 @@ impl Policy for RStitch {
     }
 
     fn admit(&self, _request: &Request, options: &Options) -> Result<Admission, String> {
-        let threshold = match options.given(&THRESHOLD) {
-            Some(threshold) => self.certainty.check_threshold(threshold)?,
-            None => self.threshold,
-        };
         Ok(Admission {
             model: self.models.small,
-            state: vec![u64::from(threshold.to_bits())],
+            state: vec![self.threshold.admit(options)?],
         })
     }
 
     fn route(&self, at: ModelIndex, row: Row<'_>) -> ModelIndex {
-        let threshold = f32::from_bits(row.state[0] as u32);
-        let certain = self.certainty.is_certain(row.signals[0], threshold);
+        let certain = self.certainty.is_certain(row.signals[0], Threshold::of(row.state[0]));
         match (at == self.models.small, certain) {
             (true, false) => self.models.large,
             (false, true) => self.models.small,

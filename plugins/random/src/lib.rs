@@ -34,10 +34,8 @@ impl Policy for Random {
 
     fn init(deployment: &Deployment, options: &Options) -> Result<Self, String> {
         let models = Pair::read(deployment, options)?;
-        let mut signals = vec![Vec::new(); deployment.models.len()];
-        signals[models.small as usize] = vec![Signal::Uniform(0)];
         Ok(Self {
-            plan: plan(models.small, 1, signals),
+            plan: models.plan(deployment, 1, vec![Signal::Uniform(0)]),
             models,
             share: options.get(&SHARE),
         })
@@ -56,16 +54,9 @@ impl Policy for Random {
     }
 
     fn route(&self, at: ModelIndex, row: Row<'_>) -> ModelIndex {
-        if at != self.models.small {
-            return self.models.small;
-        }
         // Strictly below: draws are in [0, 1), so a share of 0 never hands over and a share of 1 always does.
-        let share = f64::from_bits(row.state[0]);
-        if f64::from(row.signals[0]) < share {
-            self.models.large
-        } else {
-            at
-        }
+        self.models
+            .one_token(at, || f64::from(row.signals[0]) < f64::from_bits(row.state[0]))
     }
 }
 

@@ -54,16 +54,21 @@
 
 pub mod bindings;
 mod export;
+mod heads;
 mod log;
 mod models;
 mod options;
 mod policy;
 pub mod testing;
+mod threshold;
 
+pub use heads::head;
 pub use log::{Level, log};
 pub use models::{LARGE, Pair, SMALL, check_models};
+pub use options::decimal;
 pub use options::{Boolean, Choice, Declared, Number, Numbers, OptionKind, Options, Text, Texts};
 pub use policy::{About, Policy, Row, plan};
+pub use threshold::Threshold;
 
 #[doc(hidden)]
 pub use export::{describe, install_panic_hook};
@@ -79,7 +84,7 @@ pub mod prelude {
     pub use crate::{
         About, Admission, Batch, Boolean, Choice, Decisions, Declared, Deployment, LARGE, Level, ModelIndex, ModelInfo,
         Number, Numbers, Options, Pair, Parcel, Plan, Policy, Request, Row, SMALL, Setting, Signal, StateWord, Step,
-        Text, Texts, Token, Value, check_models, log, plan,
+        Text, Texts, Threshold, Token, Value, check_models, decimal, head, log, plan,
     };
 }
 
@@ -87,3 +92,8 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So does the page on writing one.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/write-a-policy.md")]
+struct WriteAPolicy;

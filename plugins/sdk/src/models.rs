@@ -1,6 +1,6 @@
 //! Choosing models by name, for policies that route between a small and a large one.
 
-use crate::{Deployment, ModelIndex, Options, Text};
+use crate::{Deployment, ModelIndex, Options, Plan, Signal, Text, plan};
 
 /// Option `small`: which model writes by default.
 pub const SMALL: Text = Text {
@@ -45,6 +45,26 @@ impl Pair {
             ));
         }
         Ok(Self { small, large })
+    }
+
+    /// A plan that enters at the small model, gets `signals` there, and none anywhere else.
+    pub fn plan(self, deployment: &Deployment, state_words: u32, signals: Vec<Signal>) -> Plan {
+        let mut by_model = vec![Vec::new(); deployment.models.len()];
+        by_model[self.small as usize] = signals;
+        plan(self.small, state_words, by_model)
+    }
+
+    /// Who goes on where the large model helps out with single tokens: the small model hands over when a token is
+    /// `wanted`, every other model hands back after the one it wrote. `wanted` is asked at the small model alone.
+    ///
+    /// With the default `send` the small model's candidate is discarded and the helper's kept, so every visit to the
+    /// large model commits exactly one token.
+    pub fn one_token(self, at: ModelIndex, wanted: impl FnOnce() -> bool) -> ModelIndex {
+        if at == self.small && wanted() {
+            self.large
+        } else {
+            self.small
+        }
     }
 }
 
@@ -117,6 +137,30 @@ mod tests {
             pair(&["a", "b"], vec![text("small", "b"), text("large", "a")]),
             Ok(Pair { small: 1, large: 0 })
         );
+    }
+
+    #[test]
+    fn signals_are_asked_for_at_the_small_model_alone() {
+        let pair = Pair { small: 1, large: 0 };
+        assert_eq!(
+            pair.plan(&deployment(&["a", "b", "c"]), 2, vec![Signal::Entropy]),
+            Plan {
+                entry: 1,
+                state_words: 2,
+                signals: vec![vec![], vec![Signal::Entropy], vec![]],
+                texts: false
+            }
+        );
+    }
+
+    #[test]
+    fn one_token_of_help_is_followed_by_the_way_back() {
+        let pair = Pair { small: 1, large: 0 };
+        assert_eq!(pair.one_token(1, || true), 0);
+        assert_eq!(pair.one_token(1, || false), 1);
+        for helper in [0, 2] {
+            assert_eq!(pair.one_token(helper, || panic!("asked at a helper")), 1);
+        }
     }
 
     #[test]

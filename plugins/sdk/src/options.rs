@@ -4,7 +4,7 @@ mod decimal;
 mod lists;
 mod scalars;
 
-use decimal::decimal;
+pub use decimal::decimal;
 pub use lists::{Numbers, Texts};
 pub use scalars::{Boolean, Choice, Number, Text};
 
@@ -102,6 +102,24 @@ impl Options {
     /// The value of an option if it was given.
     pub fn given<'a, K: OptionKind>(&'a self, option: &K) -> Option<K::Output<'a>> {
         self.value(option.name()).map(|value| option.pick(Some(value)))
+    }
+
+    /// Refuses `option` if it was given while `choice` has a word that it is not for.
+    ///
+    /// # Errors
+    /// Names both options, the word and those that would be right.
+    pub fn only_for(&self, option: &dyn Declared, choice: &Choice, words: &[&str]) -> Result<(), String> {
+        let chosen = self.get(choice);
+        if self.value(option.name()).is_none() || words.contains(&chosen) {
+            return Ok(());
+        }
+        Err(format!(
+            "option \"{}\" is for {} {}; {} is \"{chosen}\", so leave it out",
+            option.name(),
+            choice.name,
+            words.join(" and "),
+            choice.name
+        ))
     }
 
     fn value(&self, name: &str) -> Option<&Value> {

@@ -1,7 +1,8 @@
 //! What native tests of policies need: deployments, settings and steps in one line each.
 
 use crate::{
-    Admission, Batch, Decisions, Deployment, ModelIndex, ModelInfo, Options, Policy, Request, Setting, StateWord, Value,
+    Admission, Batch, Decisions, Deployment, ModelIndex, ModelInfo, Options, Parcel, Policy, Request, Setting,
+    StateWord, Step, Value,
 };
 
 /// A deployment with these models, each with a vocabulary of 151,936.
@@ -15,6 +16,14 @@ pub fn deployment(models: &[&str]) -> Deployment {
         name: "test".into(),
         models: models.iter().map(info).collect(),
         heads: Vec::new(),
+    }
+}
+
+/// The same deployment with these heads loaded.
+pub fn deployment_with_heads(models: &[&str], heads: &[&str]) -> Deployment {
+    Deployment {
+        heads: heads.iter().map(|name| (*name).into()).collect(),
+        ..deployment(models)
     }
 }
 
@@ -39,7 +48,18 @@ pub fn text(name: &str, value: &str) -> Setting {
 /// # Errors
 /// As [`Policy::init`].
 pub fn init<P: Policy>(models: &[&str], settings: Vec<Setting>) -> Result<P, String> {
-    P::init(&deployment(models), &Options::read(P::ABOUT.options, settings)?)
+    init_with_heads(models, &[], settings)
+}
+
+/// The same in a deployment that has these heads.
+///
+/// # Errors
+/// As [`Policy::init`].
+pub fn init_with_heads<P: Policy>(models: &[&str], heads: &[&str], settings: Vec<Setting>) -> Result<P, String> {
+    P::init(
+        &deployment_with_heads(models, heads),
+        &Options::read(P::ABOUT.options, settings)?,
+    )
 }
 
 /// What the component's `admit` does with a request that has these options.
@@ -48,15 +68,19 @@ pub fn init<P: Policy>(models: &[&str], settings: Vec<Setting>) -> Result<P, Str
 /// As [`Policy::admit`].
 pub fn admit<P: Policy>(policy: &P, settings: Vec<Setting>) -> Result<Admission, String> {
     let options = Options::read_request(P::ABOUT.options, settings)?;
-    let request = Request {
+    policy.admit(&request(), &options)
+}
+
+/// A request with a prompt of one token and a draw of 0.5.
+pub fn request() -> Request {
+    Request {
         seed: 1,
         uniform: 0.5,
         prompt: vec![1],
         max_tokens: 16,
         temperature: 0.0,
         options: Vec::new(),
-    };
-    policy.admit(&request, &options)
+    }
 }
 
 /// A step of model `at` with one row for every list of signals, all in the same state.
@@ -68,4 +92,15 @@ pub fn route<P: Policy>(policy: &P, at: ModelIndex, signals: &[&[f32]], state: &
         texts: Vec::new(),
     };
     policy.route_batch(at, batch)
+}
+
+/// What `send` answers for a request in this state that leaves `at` for `to`.
+pub fn send<P: Policy>(policy: &P, at: ModelIndex, to: ModelIndex, state: &[StateWord]) -> Parcel {
+    let step = Step {
+        candidate: 7,
+        signals: vec![0.5; policy.plan().signals[at as usize].len()],
+        state: state.to_vec(),
+        text: String::new(),
+    };
+    policy.send(at, to, step)
 }

@@ -65,8 +65,9 @@ pub(super) struct ServeArgs {
     /// Deployment file (TOML) [default: the built-in deployment "tiny"]
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Policy: r-stitch, random, the path of a .wasm file, or none (the first model answers alone) [default: the deployment's,
-    /// which for the built-in one is r-stitch]. Another policy than the deployment's starts without the deployment's options
+    /// Policy: r2r, citer, co-llm, r-stitch, me, glimprouter, request-level, random, the path of a .wasm file, or none (the
+    /// first model answers alone) [default: the deployment's, which for the built-in one is r-stitch]. Another
+    /// policy than the deployment's starts without the deployment's options
     #[arg(long, value_name = "POLICY")]
     pub(super) plugin: Option<String>,
     /// An option of the policy; give it once for each option. VALUE is true, false, a number, a list of numbers such as

@@ -6,9 +6,21 @@ use std::path::Path;
 use super::DeploymentError;
 
 /// The policies that are part of the binary, by name.
-pub static EMBEDDED_POLICIES: [(&str, &[u8]); 2] = [
+pub static EMBEDDED_POLICIES: [(&str, &[u8]); 8] = [
+    ("citer", include_bytes!("../../../../plugins/dist/citer.wasm")),
+    ("co-llm", include_bytes!("../../../../plugins/dist/co-llm.wasm")),
+    (
+        "glimprouter",
+        include_bytes!("../../../../plugins/dist/glimprouter.wasm"),
+    ),
+    ("me", include_bytes!("../../../../plugins/dist/me.wasm")),
     ("r-stitch", include_bytes!("../../../../plugins/dist/r-stitch.wasm")),
+    ("r2r", include_bytes!("../../../../plugins/dist/r2r.wasm")),
     ("random", include_bytes!("../../../../plugins/dist/random.wasm")),
+    (
+        "request-level",
+        include_bytes!("../../../../plugins/dist/request-level.wasm"),
+    ),
 ];
 
 /// The name that stands for serving without a policy.

@@ -138,8 +138,8 @@ fn what_does_not_fit_together_is_refused_when_it_is_loaded() {
         ),
         (
             format!("{pair}[policy]\nplugin = \"r2d2\"\n"),
-            "there is no policy \"r2d2\": no file /base/r2d2, and the built-in ones are r-stitch, random; \"none\" serves \
-             without a policy",
+            "there is no policy \"r2d2\": no file /base/r2d2, and the built-in ones are citer, co-llm, glimprouter, me, \
+             r-stitch, r2r, random, request-level; \"none\" serves without a policy",
         ),
         (
             format!("{pair}[policy.options]\nthreshold = 1\n"),

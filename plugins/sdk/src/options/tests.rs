@@ -133,6 +133,18 @@ fn an_option_given_twice_is_refused() {
 }
 
 #[test]
+fn an_option_that_the_choice_has_no_use_for_is_refused() {
+    let exact = vec![text("mode", "exact"), text("label", "x")];
+    let check = |given| Options::read(ALL, given).unwrap().only_for(&LABEL, &MODE, &["exact"]);
+    assert_eq!(check(exact), Ok(()));
+    assert_eq!(check(vec![]), Ok(()), "a default is no use of it");
+    assert_eq!(
+        check(vec![text("label", "x")]).unwrap_err(),
+        "option \"label\" is for mode exact; mode is \"fast\", so leave it out"
+    );
+}
+
+#[test]
 fn a_wrong_type_is_refused_with_value_and_wanted_type() {
     for (given, expected) in [
         (

@@ -150,8 +150,8 @@ async fn ask(client: &reqwest::Client, url: &str, model: &str, problem: &Problem
     Ok(Tally {
         right: usize::from(text == problem.worked),
         tokens: count(&answer["usage"]["completion_tokens"])?,
-        tokens_large: count(&answer["usage"]["tokens_by_model"]["large"])?,
-        handoffs: count(&answer["usage"]["handoffs"])?,
+        tokens_large: count(&answer["usage"]["tokenrouter"]["tokens_by_model"]["large"])?,
+        handoffs: count(&answer["usage"]["tokenrouter"]["handoffs"])?,
         seconds: 0.0,
     })
 }

@@ -20,7 +20,8 @@ print("models:", ", ".join(model.id for model in client.models.list()))
 answer = client.completions.create(model="tiny", prompt=prompt, max_tokens=64, temperature=0)
 usage = answer.usage.model_dump()
 print(f"whole:    {answer.choices[0].text} ({answer.choices[0].finish_reason})")
-print(f"          {usage['completion_tokens']} tokens {usage['tokens_by_model']}, {usage['handoffs']} handoffs")
+routed = usage["tokenrouter"]
+print(f"          {usage['completion_tokens']} tokens {routed['tokens_by_model']}, {routed['handoffs']} handoffs")
 
 # `tokenrouter` is the server's own field: options of the policy, and who wrote which token.
 stream = client.completions.create(

@@ -6,7 +6,7 @@
 
 use anyhow::{Context as _, bail};
 use tokenrouter_engine::stream::Event;
-use tokenrouter_engine::{Engine, Finish, Job, Target};
+use tokenrouter_engine::{Engine, Finish, Job};
 use tokenrouter_host::deployment::DeploymentFile;
 use tokenrouter_model::Sampling;
 
@@ -25,10 +25,7 @@ fn main() -> anyhow::Result<()> {
             .context("the prompt cannot be encoded")?,
         max_tokens: 64,
         sampling: Sampling::GREEDY,
-        seed: 0,
-        stop: Vec::new(),
-        target: Target::Default,
-        options: Vec::new(),
+        ..Job::default()
     })?;
 
     println!("{prompt}");

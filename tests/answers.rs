@@ -42,7 +42,9 @@ fn assert_accounts_agree(problem: &Problem, answer: &Answer) {
     );
     assert_eq!(answer.completion_tokens(), characters + ended_by_eos);
     assert_eq!(answer.completion_tokens(), answer.tokens.len() as u64);
-    let by_model = answer.usage["tokens_by_model"].as_object().expect("an object");
+    let by_model = answer.usage["tokenrouter"]["tokens_by_model"]
+        .as_object()
+        .expect("an object");
     assert_eq!(
         by_model.keys().collect::<Vec<_>>(),
         ["large", "small"],

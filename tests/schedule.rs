@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 const RULES: [&str; 5] = ["eager", "threshold:1,3", "lookahead", "step-sync", "model-sync"];
 const REQUESTS: usize = 32;
 
-/// Requests of all kinds: routed and not, greedy and sampled, short and long, with stop strings and options of their own.
+/// Requests of all kinds: routed and not, greedy and sampled, short and long, with stop strings, penalties, biases, bans and
+/// options of their own.
 /// Deterministic: each is a function of its place.
 fn mix(policy: &str, problems: &[Problem]) -> Vec<Value> {
     let models = [
@@ -37,6 +38,15 @@ fn mix(policy: &str, problems: &[Problem]) -> Vec<Value> {
         json!(null),
     ];
     let lengths = [64, 5, 120, 1, 40, 17];
+    let shapings = [
+        json!({}),
+        json!({ "presence_penalty": 1.1, "frequency_penalty": 0.2 }),
+        json!({ "repetition_penalty": 1.15, "logit_bias": { "3": 2, "12": -100 } }),
+        json!({ "min_tokens": 1, "stop_token_ids": [4], "include_stop_str_in_output": true }),
+        json!({ "ignore_eos": true, "frequency_penalty": -0.3 }),
+        json!({ "min_tokens": 1, "repetition_penalty": 0.9 }),
+        json!({}),
+    ];
     let options = match policy {
         "random" => [json!({ "share": 0.5 }), json!({ "share": 1 }), json!({})],
         _ => [json!({ "threshold": 0.002 }), json!({ "threshold": 0.05 }), json!({})],
@@ -52,8 +62,13 @@ fn mix(policy: &str, problems: &[Problem]) -> Vec<Value> {
             "model": model, "prompt": prompt, "seed": 7_919 * index, "stop": stops[index % stops.len()],
             "max_tokens": lengths[index % lengths.len()], "tokenrouter": { "attribution": true },
         });
-        for (name, value) in samplings[index % samplings.len()].as_object().expect("an object") {
-            request[name] = value.clone();
+        for fields in [
+            &samplings[index % samplings.len()],
+            &shapings[(index / 2) % shapings.len()],
+        ] {
+            for (name, value) in fields.as_object().expect("an object") {
+                request[name] = value.clone();
+            }
         }
         if !model.contains('/') {
             request["tokenrouter"]["options"] = options[index % options.len()].clone();

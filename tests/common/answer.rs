@@ -72,7 +72,7 @@ impl Answer {
 
     /// Tokens of a model according to the usage.
     pub fn tokens_of(&self, model: &str) -> u64 {
-        number(&self.usage["tokens_by_model"][model])
+        number(&self.usage["tokenrouter"]["tokens_by_model"][model])
     }
 
     pub fn completion_tokens(&self) -> u64 {
@@ -80,7 +80,7 @@ impl Answer {
     }
 
     pub fn handoffs(&self) -> u64 {
-        number(&self.usage["handoffs"])
+        number(&self.usage["tokenrouter"]["handoffs"])
     }
 
     /// The result an answer to a problem ends with: the two digits behind the `A`.

@@ -13,6 +13,8 @@ pub enum Purpose {
     Policy(u32),
     /// The policy's draw at admission.
     Admission,
+    /// The seed of a further answer to the same prompt; its number stands in place of the position.
+    Choice,
 }
 
 impl Purpose {
@@ -21,6 +23,7 @@ impl Purpose {
             Purpose::Sample(model) => u64::from(model.0),
             Purpose::Policy(number) => 1 << 32 | u64::from(number),
             Purpose::Admission => 2 << 32,
+            Purpose::Choice => 3 << 32,
         }
     }
 }
@@ -71,6 +74,7 @@ mod tests {
             bits(1, 2, Purpose::Sample(ModelIndex(1))),
             bits(1, 2, Purpose::Policy(0)),
             bits(1, 2, Purpose::Admission),
+            bits(1, 2, Purpose::Choice),
         ] {
             assert_ne!(base, other);
         }

@@ -293,6 +293,14 @@ impl<A: Answer> Scheduler<A> {
             .map(|running| &*running.request)
     }
 
+    /// The same, to be told what the step brought before it is settled.
+    pub fn candidates_mut(&mut self) -> impl Iterator<Item = &mut Request<A>> {
+        self.running
+            .iter_mut()
+            .filter(|running| running.has_candidate)
+            .map(|running| &mut *running.request)
+    }
+
     /// How long each request of the step that is out had waited when it was launched, at `launched_us`.
     pub fn step_waits_us(&self, launched_us: u64) -> impl Iterator<Item = u64> {
         self.running

@@ -7,37 +7,66 @@ use tokenrouter_core::request::{Answer, Finish, Request};
 use tokenrouter_core::{ModelIndex, TokenId};
 use tokenrouter_model::runner::Sampling;
 use tokenrouter_model::text::{Detokenizer, StopMatcher, Tokenizer, trailing_newlines};
+use tokenrouter_model::{Shaping, TokenLogprob};
 
 use crate::engine::Slot;
-use crate::stream::{AnswerWriter, Ended, Written};
+use crate::stream::{AnswerWriter, Ended, Handoff, Logprobs, Stopped, Written};
 
 /// What a request carries besides its tokens.
 #[derive(Debug)]
 pub(crate) struct TextAnswer {
     pub(crate) sampling: Sampling,
+    /// Biases, penalties and bans, as they stand after the committed tokens.
+    pub(crate) shaping: Shaping,
+    /// Log-probabilities that the client wants with each token.
+    pub(crate) logprobs: Option<u32>,
     /// Newlines that the committed text ends with, for policies that ask.
     pub(crate) newlines: u8,
+    stopping: Stopping,
     tokenizer: Tokenizer,
     detokenizer: Detokenizer,
-    stop_strings: Arc<[String]>,
-    stops: StopMatcher,
-    stop_tokens: Arc<[TokenId]>,
-    stopped_by: Option<usize>,
+    stopped: Option<Stopped>,
+    /// Characters of the text so far, held-back ones included.
+    characters: u32,
+    committed: u32,
+    /// Whether the request has changed hands since the last commit.
+    handed_over: bool,
+    /// Every handoff, if the client wants to know.
+    handoffs: Option<Vec<Handoff>>,
+    /// Log-probabilities of the candidate of the step that is out. Replaced at the next step, so a discarded candidate's
+    /// are gone.
+    staged: Option<Box<Logprobs>>,
     writer: AnswerWriter,
     ended: bool,
     models: usize,
     /// Returned when the request is gone, however that comes about.
     slot: Option<Slot>,
+    /// Text of one commit, kept for its memory: what the token completed, and what of it is released.
+    piece: String,
+    released: String,
+}
+
+/// When an answer ends, short of its length.
+#[derive(Debug)]
+pub(crate) struct Stopping {
+    pub(crate) strings: Arc<[String]>,
+    pub(crate) matcher: StopMatcher,
+    pub(crate) tokens: Arc<[TokenId]>,
+    /// Whether what ends the answer is part of its text.
+    pub(crate) included: bool,
+    /// Stop strings are not looked for in the text of so many first tokens.
+    pub(crate) tokens_min: u32,
 }
 
 /// What a [`TextAnswer`] is made of.
 pub(crate) struct TextParts {
     pub(crate) sampling: Sampling,
+    pub(crate) shaping: Shaping,
+    pub(crate) logprobs: Option<u32>,
+    pub(crate) attribution: bool,
     pub(crate) newlines: u8,
+    pub(crate) stopping: Stopping,
     pub(crate) tokenizer: Tokenizer,
-    pub(crate) stop_strings: Arc<[String]>,
-    pub(crate) stops: StopMatcher,
-    pub(crate) stop_tokens: Arc<[TokenId]>,
     pub(crate) writer: AnswerWriter,
     pub(crate) models: usize,
     pub(crate) slot: Slot,
@@ -47,17 +76,24 @@ impl TextAnswer {
     pub(crate) fn new(parts: TextParts) -> Self {
         Self {
             sampling: parts.sampling,
+            shaping: parts.shaping,
+            logprobs: parts.logprobs,
             newlines: parts.newlines,
+            stopping: parts.stopping,
             tokenizer: parts.tokenizer,
             detokenizer: Detokenizer::new(),
-            stop_strings: parts.stop_strings,
-            stops: parts.stops,
-            stop_tokens: parts.stop_tokens,
-            stopped_by: None,
+            stopped: None,
+            characters: 0,
+            committed: 0,
+            handed_over: false,
+            handoffs: parts.attribution.then(Vec::new),
+            staged: None,
             writer: parts.writer,
             ended: false,
             models: parts.models,
             slot: Some(parts.slot),
+            piece: String::new(),
+            released: String::new(),
         }
     }
 
@@ -75,49 +111,97 @@ impl TextAnswer {
         }
     }
 
+    /// The log-probabilities of the candidate that may be committed next: its own, then the most probable tokens'.
+    pub(crate) fn stage(&mut self, logprobs: &[TokenLogprob]) {
+        self.staged = logprobs.split_first().map(|(candidate, top)| {
+            Box::new(Logprobs {
+                logprob: candidate.logprob,
+                top: top.to_vec(),
+            })
+        });
+    }
+
+    /// The request goes to another model.
+    pub(crate) fn hand_over(&mut self, from: ModelIndex, to: ModelIndex) {
+        self.handed_over = true;
+        let position = self.committed;
+        if let Some(handoffs) = &mut self.handoffs {
+            handoffs.push(Handoff { position, from, to });
+        }
+    }
+
     /// Tells the client how its answer ended. Text that was held back for a stop string which never came is part
     /// of the answer.
     pub(crate) fn end(mut request: Box<Request<Self>>, finish: Finish) {
-        let mut text = String::new();
         let answer = &mut request.answer;
-        if answer.stopped_by.is_none() {
-            let mut rest = String::new();
-            answer.detokenizer.flush(&answer.tokenizer, &mut rest);
-            answer.stopped_by = answer.stops.push(&rest, &mut text);
-            answer.stops.flush(&mut text);
+        answer.released.clear();
+        if !matches!(answer.stopped, Some(Stopped::String(_))) {
+            answer.piece.clear();
+            answer.detokenizer.flush(&answer.tokenizer, &mut answer.piece);
+            let late = answer.release();
+            answer.stopped = answer.stopped.take().or(late);
+            answer.stopping.matcher.flush(&mut answer.released);
         }
         answer.ended = true;
-        if !text.is_empty() {
-            answer.writer.write(&text, None);
+        if !answer.released.is_empty() {
+            answer.writer.write(&answer.released, None);
         }
         let ended = Ended {
             finish,
-            stop: answer.stopped_by.map(|index| answer.stop_strings[index].clone()),
+            stopped: request.answer.stopped.take(),
             prompt_tokens: request.prompt_tokens(),
             answer_tokens: request.answer_tokens(),
             tokens_by_model: request.tokens_by_model()[..request.answer.models].to_vec(),
             handoffs: request.handoffs(),
+            handoff_log: request.answer.handoffs.take().unwrap_or_default(),
         };
         // First the place, then the news: a client that comes back at once finds it free.
         drop(request.answer.slot.take());
         request.answer.writer.end(ended);
     }
+
+    /// Takes `piece` and adds to `released` what of it, and of what was held back, is certain to be shown. Returns the stop
+    /// string that ends the answer, if one does.
+    fn release(&mut self) -> Option<Stopped> {
+        let stopping = &mut self.stopping;
+        if self.committed <= stopping.tokens_min {
+            self.released.push_str(&self.piece);
+            return None;
+        }
+        let index = stopping.matcher.push(&self.piece, &mut self.released)?;
+        let string = &stopping.strings[index];
+        if stopping.included {
+            self.released.push_str(string);
+        }
+        Some(Stopped::String(string.clone()))
+    }
 }
 
 impl Answer for TextAnswer {
     fn commit(&mut self, token: TokenId, by: ModelIndex) -> Option<Finish> {
-        let written = Some(Written { token, model: by });
-        if self.stop_tokens.contains(&token) {
-            self.writer.write("", written);
-            return Some(Finish::Stop);
+        let written = Written {
+            token,
+            model: by,
+            text_offset: self.characters,
+            after_handoff: std::mem::take(&mut self.handed_over),
+            logprobs: self.staged.take(),
+        };
+        self.committed += 1;
+        self.shaping.commit(token);
+        self.released.clear();
+        let is_stop = self.stopping.tokens.contains(&token);
+        if !is_stop || self.stopping.included {
+            self.piece.clear();
+            self.detokenizer.push(&self.tokenizer, token, &mut self.piece);
+            self.characters += self.piece.chars().count() as u32;
+            self.newlines = trailing_newlines(self.newlines, &self.piece);
+            self.stopped = self.release();
         }
-        let mut text = String::new();
-        self.detokenizer.push(&self.tokenizer, token, &mut text);
-        self.newlines = trailing_newlines(self.newlines, &text);
-        let mut released = String::new();
-        self.stopped_by = self.stops.push(&text, &mut released);
-        self.writer.write(&released, written);
-        self.stopped_by.map(|_| Finish::Stop)
+        if is_stop && self.stopped.is_none() {
+            self.stopped = Some(Stopped::Token(token));
+        }
+        self.writer.write(&self.released, Some(written));
+        self.stopped.is_some().then_some(Finish::Stop)
     }
 
     fn abandoned(&self) -> bool {
@@ -129,14 +213,8 @@ impl Drop for TextAnswer {
     /// A request that vanishes without an end (its subserver panicked, the engine was stopped) still gets one.
     fn drop(&mut self) {
         if !self.ended {
-            self.writer.end(Ended {
-                finish: Finish::Failed("the server stopped working on this request".to_owned()),
-                stop: None,
-                prompt_tokens: 0,
-                answer_tokens: 0,
-                tokens_by_model: vec![0; self.models],
-                handoffs: 0,
-            });
+            let finish = Finish::Failed("the server stopped working on this request".to_owned());
+            self.writer.end(Ended::empty(finish, self.models));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a client asks of the engine, and why it may be refused.
 
 use tokenrouter_core::{ModelIndex, TokenId};
+use tokenrouter_model::Penalties;
 use tokenrouter_model::runner::Sampling;
 use tokenrouter_policy::Setting;
 
@@ -16,23 +17,61 @@ pub enum Target {
     Model(ModelIndex),
 }
 
-/// One request for one answer.
+/// One request for one answer. The default is a greedy answer of one token, without a prompt, which no engine takes.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The prompt, as it is fed: with its first token, if the models want one.
     pub prompt: Vec<TokenId>,
-    /// Most tokens of the answer, at least 1.
+    /// Most tokens of the answer. With 0 no model is asked, and the answer ends at once.
     pub max_tokens: u32,
+    /// Fewest tokens of the answer: before that, no token that ends it is drawn and no stop string looked for.
+    pub min_tokens: u32,
     /// How candidates are drawn, at every model alike.
     pub sampling: Sampling,
+    /// Penalties for what is written already, whoever wrote it.
+    pub penalties: Penalties,
+    /// Added to the logits of these tokens. Ids beyond the vocabulary are passed over.
+    pub logit_bias: Vec<(TokenId, f32)>,
     /// Key of all random draws: the same job with the same seed gives the same answer.
     pub seed: u64,
-    /// Strings that end the answer and are not part of it.
+    /// Strings that end the answer.
     pub stop: Vec<String>,
+    /// Tokens that end the answer, beside those of the models.
+    pub stop_tokens: Vec<TokenId>,
+    /// Whether the text of what ends the answer is part of it.
+    pub include_stop: bool,
+    /// Whether the answer goes on after the models' own end tokens.
+    pub ignore_eos: bool,
+    /// Log-probabilities with every token: its own, and so many of the most probable ones.
+    pub logprobs: Option<u32>,
+    /// Whether every handoff is to be told at the end.
+    pub attribution: bool,
     /// Who answers.
     pub target: Target,
     /// Options of the policy for this request.
     pub options: Vec<Setting>,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        Self {
+            prompt: Vec::new(),
+            max_tokens: 1,
+            min_tokens: 0,
+            sampling: Sampling::GREEDY,
+            penalties: Penalties::NONE,
+            logit_bias: Vec::new(),
+            seed: 0,
+            stop: Vec::new(),
+            stop_tokens: Vec::new(),
+            include_stop: false,
+            ignore_eos: false,
+            logprobs: None,
+            attribution: false,
+            target: Target::Default,
+            options: Vec::new(),
+        }
+    }
 }
 
 /// Why a job was not taken. Only [`SubmitError::Policy`] is not the client's doing or the load's.
@@ -41,9 +80,14 @@ pub enum SubmitError {
     /// Nothing to continue.
     #[error("the prompt is empty; it needs at least one token")]
     EmptyPrompt,
-    /// No room for an answer was asked for.
-    #[error("max_tokens is 0; an answer needs at least 1")]
-    NoTokens,
+    /// All tokens would end the answer, and none of them may be drawn.
+    #[error(
+        "min_tokens is {min_tokens}, but every token of the vocabulary ends the answer; take some out of the stop tokens"
+    )]
+    NothingToDraw {
+        /// The answer's lower bound.
+        min_tokens: u32,
+    },
     /// Prompt and answer do not fit the models' context.
     #[error(
         "the models' context is {context_max} tokens, but {} were asked for: {prompt} of the prompt and {max_tokens} of the answer",

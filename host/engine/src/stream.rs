@@ -8,14 +8,50 @@ use std::task::{Context, Poll, Waker};
 
 use tokenrouter_core::request::Finish;
 use tokenrouter_core::{ModelIndex, RequestId, TokenId};
+use tokenrouter_model::TokenLogprob;
 
 /// A committed token and who wrote it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Written {
     /// The token.
     pub token: TokenId,
     /// The model that wrote it.
     pub model: ModelIndex,
+    /// Characters of the answer's text before what this token completes, counted as if there were no stop strings.
+    pub text_offset: u32,
+    /// Whether the request has changed hands since the token before it, or since it started.
+    pub after_handoff: bool,
+    /// Log-probabilities, if the job asked for them and the model has logits.
+    pub logprobs: Option<Box<Logprobs>>,
+}
+
+/// What the model that wrote a token thought of it: ln softmax of its raw logits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logprobs {
+    /// Of the token itself, in nats.
+    pub logprob: f32,
+    /// The most probable tokens, descending, as many as the job asked for.
+    pub top: Vec<TokenLogprob>,
+}
+
+/// What ended an answer short of its length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// One of its stop strings.
+    String(String),
+    /// A token that ends answers, one of the models' or one of the job's.
+    Token(TokenId),
+}
+
+/// A request that went to another model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handoff {
+    /// Tokens that the answer had.
+    pub position: u32,
+    /// Whence.
+    pub from: ModelIndex,
+    /// Where to.
+    pub to: ModelIndex,
 }
 
 /// How an answer ended, with its counts.
@@ -23,8 +59,8 @@ pub struct Written {
 pub struct Ended {
     /// How.
     pub finish: Finish,
-    /// The stop string that ended it, if one did.
-    pub stop: Option<String>,
+    /// What ended it, if it was not its length.
+    pub stopped: Option<Stopped>,
     /// Tokens of the prompt.
     pub prompt_tokens: u32,
     /// Tokens of the answer, a stop token included.
@@ -33,10 +69,27 @@ pub struct Ended {
     pub tokens_by_model: Vec<u32>,
     /// How often the request moved to another model.
     pub handoffs: u32,
+    /// Each of these moves, in order, if the job asked for attribution.
+    pub handoff_log: Vec<Handoff>,
+}
+
+impl Ended {
+    /// The end of an answer that has nothing.
+    pub(crate) fn empty(finish: Finish, models: usize) -> Self {
+        Self {
+            finish,
+            stopped: None,
+            prompt_tokens: 0,
+            answer_tokens: 0,
+            tokens_by_model: vec![0; models],
+            handoffs: 0,
+            handoff_log: Vec::new(),
+        }
+    }
 }
 
 /// What a reader gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// More of the answer. Text may lag behind tokens: a character or a stop string may still be open.
     Piece {
@@ -227,12 +280,10 @@ mod tests {
 
     fn ended() -> Ended {
         Ended {
-            finish: Finish::Stop,
-            stop: None,
             prompt_tokens: 1,
             answer_tokens: 2,
             tokens_by_model: vec![2],
-            handoffs: 0,
+            ..Ended::empty(Finish::Stop, 1)
         }
     }
 
@@ -242,6 +293,9 @@ mod tests {
         let written = |token| Written {
             token,
             model: ModelIndex(0),
+            text_offset: 0,
+            after_handoff: false,
+            logprobs: None,
         };
         writer.write("a", Some(written(1)));
         writer.write("b", Some(written(2)));

@@ -51,7 +51,6 @@ pub(crate) struct Subserver {
     routing: Routing,
     views: Vec<ModelView>,
     batch: StepBatch,
-    asks: Vec<RowAsk>,
     output: StepOutput,
     verdicts: Vec<Verdict>,
     actions: Vec<Action<TextAnswer>>,
@@ -74,7 +73,6 @@ impl Subserver {
             routing: Routing::default(),
             views: Vec::new(),
             batch: parts.limits.batch(parts.kv_blocks),
-            asks: Vec::new(),
             output: StepOutput::default(),
             verdicts: Vec::new(),
             actions: Vec::new(),
@@ -233,19 +231,22 @@ impl Subserver {
 
     /// Runs the step that was launched and carries out what follows from it.
     fn step(&mut self) {
-        self.asks.clear();
+        let mut asks = Vec::with_capacity(self.batch.rows.len());
         for request in self.scheduler.candidates() {
-            self.asks.push(RowAsk {
+            asks.push(RowAsk {
                 sampling: request.answer.sampling,
                 seed: request.seed,
                 plan: self.generations.plan_index(request.generation),
                 newlines: request.answer.newlines,
+                shaping: request.answer.shaping.logits(),
+                logprobs: request.answer.logprobs,
             });
         }
         let start = Instant::now();
         let ran = self
             .runner
-            .step(&self.batch, &self.asks, self.generations.plans(), &mut self.output);
+            .step(&self.batch, &asks, self.generations.plans(), &mut self.output);
+        drop(asks);
         let kept_before = self.scheduler.waiting();
         match ran {
             Ok(()) => self.settle(),
@@ -284,6 +285,9 @@ impl Subserver {
             self.on_fault,
             &mut self.verdicts,
         );
+        for (row, request) in self.scheduler.candidates_mut().enumerate() {
+            request.answer.stage(self.output.row_logprobs(row));
+        }
         let now_us = self.shared.board.now_us();
         self.scheduler
             .settle(now_us, &self.output.candidates, &mut self.verdicts, &mut self.actions);
@@ -308,7 +312,8 @@ impl Subserver {
     fn act(&mut self) {
         for action in self.actions.drain(..) {
             match action {
-                Action::Send { to, kept, request } => {
+                Action::Send { to, kept, mut request } => {
+                    request.answer.hand_over(self.model, to);
                     ModelCounters::add(&self.counters.handoffs_out, 1);
                     self.shared.board.add_waiting(to, 1);
                     // A subserver that is gone gives the request back; dropping it tells the client.

@@ -39,8 +39,7 @@ fn decode(c: &mut Criterion) {
     let ask = RowAsk {
         sampling,
         seed: 1,
-        plan: 0,
-        newlines: 0,
+        ..RowAsk::GREEDY
     };
     let plans = [vec![Signal::EntropyNormalised]];
     for model in [Embedded::Small, Embedded::Large] {

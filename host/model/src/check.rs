@@ -10,7 +10,7 @@ use crate::runner::{ModelInfo, RowAsk};
 /// Checks ranges, token ids, block ids, lengths and the number of asks.
 pub(crate) fn step(
     batch: &StepBatch,
-    asks: &[RowAsk],
+    asks: &[RowAsk<'_>],
     plans: &[Vec<Signal>],
     info: &ModelInfo,
     blocks: usize,

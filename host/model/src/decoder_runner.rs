@@ -7,7 +7,9 @@ use tokenrouter_core::step::StepBatch;
 use crate::check;
 use crate::config::Qwen3Config;
 use crate::decoder::{Decoder, KvPool};
+use crate::descending::Descending;
 use crate::error::ModelError;
+use crate::logprobs;
 use crate::runner::{ModelInfo, RowAsk, Runner, StepOutput};
 use crate::sampler::Sampler;
 use crate::signals::{SignalKey, Signals};
@@ -23,6 +25,8 @@ pub struct DecoderRunner {
     kv: KvPool,
     sampler: Sampler,
     signals: Signals,
+    /// For log-probabilities; kept and refilled.
+    tokens: Descending,
 }
 
 impl DecoderRunner {
@@ -57,6 +61,7 @@ impl DecoderRunner {
             kv,
             sampler: Sampler::new(index),
             signals: Signals::default(),
+            tokens: Descending::default(),
         })
     }
 }
@@ -75,7 +80,7 @@ impl Runner for DecoderRunner {
     fn step(
         &mut self,
         batch: &StepBatch,
-        asks: &[RowAsk],
+        asks: &[RowAsk<'_>],
         plans: &[Vec<Signal>],
         out: &mut StepOutput,
     ) -> Result<(), ModelError> {
@@ -91,7 +96,7 @@ impl Runner for DecoderRunner {
         let logits = &storage.as_slice::<f32>()?[layout.start_offset()..];
         let rows = logits.chunks_exact(self.info.vocabulary as usize);
         for ((position, ask), logits) in candidate_positions(batch).zip(asks).zip(rows) {
-            let candidate = self.sampler.sample(logits, &ask.sampling, ask.seed, position);
+            let candidate = self.sampler.sample(logits, ask, position);
             let key = SignalKey {
                 seed: ask.seed,
                 position,
@@ -104,6 +109,9 @@ impl Runner for DecoderRunner {
                 key,
                 &mut out.signals,
             )?;
+            if let (Some(top), Some(candidate)) = (ask.logprobs, candidate) {
+                logprobs::append(logits, candidate, top, &mut self.tokens, &mut out.logprobs);
+            }
             out.push(candidate.unwrap_or(0), finite);
         }
         Ok(())

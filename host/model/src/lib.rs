@@ -10,6 +10,7 @@
 //! | [`decoder`] | the forward pass over a ragged batch and a paged KV pool |
 //! | `ops` | the operations of a decoder, each with an order of computation that does not depend on the batch |
 //! | [`sampler`], [`signals`] | from a row of logits to a candidate and to what a policy asked for |
+//! | [`shaping`], [`logprobs`] | what a request does to the logits before the draw, and what it is told of them |
 //! | [`runner`] | the trait and its types |
 //! | [`null`] | the runner without weights, and the ledger of what was fed |
 //! | [`text`] | tokenizer, detokeniser, stop strings |
@@ -21,10 +22,12 @@ pub mod decoder;
 mod decoder_runner;
 mod descending;
 pub mod error;
+pub mod logprobs;
 pub mod null;
 mod ops;
 pub mod runner;
 pub mod sampler;
+pub mod shaping;
 pub mod signals;
 pub mod source;
 pub mod text;
@@ -32,6 +35,8 @@ pub mod weights;
 
 pub use decoder_runner::DecoderRunner;
 pub use error::ModelError;
+pub use logprobs::TokenLogprob;
 pub use null::NullRunner;
 pub use runner::{ModelInfo, RowAsk, Runner, Sampling, StepOutput};
+pub use shaping::{Penalties, Shaping};
 pub use source::{Embedded, Source};

@@ -5,6 +5,8 @@ use tokenrouter_core::signal::Signal;
 use tokenrouter_core::step::StepBatch;
 
 use crate::error::ModelError;
+use crate::logprobs::TokenLogprob;
+use crate::shaping::Shaping;
 
 /// How a candidate is drawn from the logits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,8 +41,8 @@ impl Sampling {
 }
 
 /// What is asked of one row of logits.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RowAsk {
+#[derive(Clone, Copy, Debug)]
+pub struct RowAsk<'a> {
     /// How its candidate is drawn.
     pub sampling: Sampling,
     /// The request's seed, part of the key of every draw.
@@ -49,6 +51,22 @@ pub struct RowAsk {
     pub plan: u32,
     /// The signal `newlines`: how many newlines the committed text ends with, at most 2.
     pub newlines: u8,
+    /// What the request does to the logits before the draw. Signals and log-probabilities are of the raw logits.
+    pub shaping: Option<&'a Shaping>,
+    /// Log-probabilities wanted: the candidate's, and so many of the most probable tokens.
+    pub logprobs: Option<u32>,
+}
+
+impl RowAsk<'_> {
+    /// The largest logit, and nothing else; a base for others.
+    pub const GREEDY: Self = Self {
+        sampling: Sampling::GREEDY,
+        seed: 0,
+        plan: 0,
+        newlines: 0,
+        shaping: None,
+        logprobs: None,
+    };
 }
 
 /// A step's result, one entry a row of logits. The vectors are kept and refilled.
@@ -63,6 +81,10 @@ pub struct StepOutput {
     /// Whether a row's logits are a distribution. Where they are not (a NaN, a positive infinity, or nothing but negative
     /// infinities) the candidate is 0, signals of the logits are 0, and the request must end.
     pub finite: Vec<bool>,
+    /// Log-probabilities of all rows that asked, one row after the other: the candidate, then the most probable tokens.
+    pub logprobs: Vec<TokenLogprob>,
+    /// Where each row's log-probabilities begin in [`StepOutput::logprobs`], and where the last row's end: rows + 1.
+    pub logprob_starts: Vec<u32>,
 }
 
 impl StepOutput {
@@ -73,6 +95,9 @@ impl StepOutput {
         self.signal_starts.clear();
         self.signal_starts.push(0);
         self.finite.clear();
+        self.logprobs.clear();
+        self.logprob_starts.clear();
+        self.logprob_starts.push(0);
     }
 
     /// The signals of a row.
@@ -80,11 +105,18 @@ impl StepOutput {
         &self.signals[self.signal_starts[row] as usize..self.signal_starts[row + 1] as usize]
     }
 
-    /// Ends a row whose signals were appended to [`StepOutput::signals`].
+    /// The log-probabilities of a row; empty if it did not ask, or if the model has no logits.
+    pub fn row_logprobs(&self, row: usize) -> &[TokenLogprob] {
+        &self.logprobs[self.logprob_starts[row] as usize..self.logprob_starts[row + 1] as usize]
+    }
+
+    /// Ends a row whose signals were appended to [`StepOutput::signals`], and log-probabilities to
+    /// [`StepOutput::logprobs`].
     pub(crate) fn push(&mut self, candidate: TokenId, finite: bool) {
         self.candidates.push(candidate);
         self.finite.push(finite);
         self.signal_starts.push(self.signals.len() as u32);
+        self.logprob_starts.push(self.logprobs.len() as u32);
     }
 }
 
@@ -130,7 +162,7 @@ pub trait Runner: Send {
     fn step(
         &mut self,
         batch: &StepBatch,
-        asks: &[RowAsk],
+        asks: &[RowAsk<'_>],
         plans: &[Vec<Signal>],
         out: &mut StepOutput,
     ) -> Result<(), ModelError>;

@@ -4,6 +4,8 @@
 //! these the `top_k` most probable, then of these, scaled to sum to 1, the fewest most probable that reach `top_p` (at
 //! least one). Scale what is left to sum to 1.
 //!
+//! Before that come the request's biases, penalties and bans: see [`crate::shaping`].
+//!
 //! The draw: with u uniform in [0, 1), the candidate is the first token whose cumulative probability exceeds u, in the
 //! order of descending probability and, of equal ones, ascending token id. So the candidate is a function of the
 //! logits, the sampling and the key alone.
@@ -12,13 +14,14 @@ use tokenrouter_core::draw::{Purpose, uniform};
 use tokenrouter_core::{ModelIndex, TokenId};
 
 use crate::descending::Descending;
-use crate::runner::Sampling;
+use crate::runner::{RowAsk, Sampling};
 
 /// Samples for one model. Buffers are kept.
 #[derive(Debug)]
 pub struct Sampler {
     model: ModelIndex,
     tokens: Descending,
+    shaped: Vec<f32>,
 }
 
 impl Sampler {
@@ -27,22 +30,33 @@ impl Sampler {
         Self {
             model,
             tokens: Descending::default(),
+            shaped: Vec::new(),
         }
     }
 
     /// The candidate for `position` of the sequence. `None` when the logits are no distribution: a NaN, a positive
-    /// infinity, or nothing but negative infinities among them. A single negative infinity is a probability of 0.
-    pub fn sample(&mut self, logits: &[f32], sampling: &Sampling, seed: u64, position: u64) -> Option<TokenId> {
-        let (max, token) = largest(logits)?;
-        if sampling.is_greedy() {
-            return Some(token);
+    /// infinity, or nothing but negative infinities among them; or when bans leave none of them. A single negative
+    /// infinity is a probability of 0.
+    pub fn sample(&mut self, logits: &[f32], ask: &RowAsk<'_>, position: u64) -> Option<TokenId> {
+        let raw = largest(logits)?;
+        let Some(shaping) = ask.shaping else {
+            return Some(self.choose(logits, raw, ask, position));
+        };
+        let mut shaped = std::mem::take(&mut self.shaped);
+        shaped.clear();
+        shaped.extend_from_slice(logits);
+        shaping.apply(&mut shaped);
+        let token = largest(&shaped).map(|largest| self.choose(&shaped, largest, ask, position));
+        self.shaped = shaped;
+        token
+    }
+
+    fn choose(&mut self, logits: &[f32], (max, largest): (f32, TokenId), ask: &RowAsk<'_>, position: u64) -> TokenId {
+        if ask.sampling.is_greedy() {
+            return largest;
         }
-        Some(self.draw(
-            logits,
-            max,
-            sampling,
-            uniform(seed, position, Purpose::Sample(self.model)),
-        ))
+        let u = uniform(ask.seed, position, Purpose::Sample(self.model));
+        self.draw(logits, max, &ask.sampling, u)
     }
 
     fn draw(&mut self, logits: &[f32], max: f32, sampling: &Sampling, u: f64) -> TokenId {
@@ -121,12 +135,20 @@ mod tests {
         min_p: 0.0,
     };
 
+    fn ask(sampling: Sampling) -> RowAsk<'static> {
+        RowAsk {
+            sampling,
+            seed: 99,
+            ..RowAsk::GREEDY
+        }
+    }
+
     /// Every token that `draws` draws give, with how often.
     fn counts(logits: &[f32], sampling: Sampling, draws: u64) -> Vec<u64> {
         let mut sampler = Sampler::new(ModelIndex(3));
         let mut counts = vec![0; logits.len()];
         for position in 0..draws {
-            counts[sampler.sample(logits, &sampling, 99, position).unwrap() as usize] += 1;
+            counts[sampler.sample(logits, &ask(sampling), position).unwrap() as usize] += 1;
         }
         counts
     }
@@ -142,7 +164,7 @@ mod tests {
         for temperature in [0.0, 1e-6, f32::NAN] {
             let sampling = Sampling { temperature, ..PLAIN };
             assert_eq!(
-                sampler.sample(&[1.0, 5.0, 5.0, f32::NEG_INFINITY], &sampling, 1, 1),
+                sampler.sample(&[1.0, 5.0, 5.0, f32::NEG_INFINITY], &ask(sampling), 1),
                 Some(1)
             );
         }
@@ -153,7 +175,7 @@ mod tests {
         let mut sampler = Sampler::new(ModelIndex(0));
         for logits in [[0.0, f32::NAN], [0.0, f32::INFINITY], [f32::NEG_INFINITY; 2]] {
             for sampling in [PLAIN, Sampling::GREEDY] {
-                assert_eq!(sampler.sample(&logits, &sampling, 1, 1), None, "{logits:?}");
+                assert_eq!(sampler.sample(&logits, &ask(sampling), 1), None, "{logits:?}");
             }
         }
     }
@@ -239,6 +261,37 @@ mod tests {
         let mut sampler = Sampler::new(ModelIndex(0));
         for (u, token) in [(0.0, 0), (0.5, 2500), (0.9999, 4999)] {
             assert_eq!(sampler.draw(&logits, 0.0, &PLAIN, u), token);
+        }
+    }
+
+    /// Bans and biases change what is drawn, greedily or not; where nothing is left there is no candidate.
+    #[test]
+    fn the_draw_is_from_the_shaped_logits() {
+        use std::sync::Arc;
+
+        use crate::shaping::{Penalties, Shaping};
+
+        let logits = [1.0, 5.0, 4.0];
+        let mut sampler = Sampler::new(ModelIndex(0));
+        for (bias, banned, expected) in [
+            (vec![], vec![1], Some(2)),
+            (vec![(0, 90.0)], vec![], Some(0)),
+            (vec![(1, -90.0)], vec![2], Some(0)),
+            (vec![], vec![0, 1, 2], None),
+        ] {
+            let shaping = Shaping::new(Penalties::NONE, &bias, &[], Arc::from(banned), 1);
+            for sampling in [Sampling::GREEDY, PLAIN] {
+                let ask = RowAsk {
+                    shaping: shaping.logits(),
+                    ..ask(sampling)
+                };
+                let drawn = sampler.sample(&logits, &ask, 3);
+                if sampling.is_greedy() || expected.is_none() || !bias.is_empty() {
+                    assert_eq!(drawn, expected, "{bias:?}");
+                } else {
+                    assert_ne!(drawn, Some(1), "a banned token is never drawn");
+                }
+            }
         }
     }
 }

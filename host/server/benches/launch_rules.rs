@@ -136,9 +136,8 @@ fn run_client(engine: &Engine, target: &Target, client: usize, until: Instant) -
             max_tokens: 64,
             sampling: Sampling::GREEDY,
             seed: number as u64,
-            stop: Vec::new(),
             target: target.clone(),
-            options: Vec::new(),
+            ..Job::default()
         };
         let mut stream = engine.submit(&job).expect("the engine takes the job");
         while let Some(event) = stream.next_blocking() {

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokenrouter_core::admission::Refused;
 use tokenrouter_core::policy::{Admission, Admitting, FailureMode, PolicyState};
-use tokenrouter_core::request::{GenerationId, Request};
-use tokenrouter_core::{ModelIndex, RequestId};
+use tokenrouter_core::request::{Finish, GenerationId, Request};
+use tokenrouter_core::{ModelIndex, RequestId, TokenId};
+use tokenrouter_model::Shaping;
 use tokenrouter_model::text::{StopMatcher, trailing_newlines};
 use tokenrouter_policy::{Generation, PolicyInstance};
 
 use super::{AnswerStream, Engine, Job, Registry, Slot, SubmitError, Target, TextAnswer};
-use crate::answer::TextParts;
-use crate::stream::answer_stream;
+use crate::answer::{Stopping, TextParts};
+use crate::stream::{Ended, answer_stream};
 
 /// Tokens at a prompt's end that are decoded to see which newlines it ends with.
 const NEWLINE_WINDOW_TOKENS: usize = 8;
@@ -54,7 +55,8 @@ impl Engine {
         if self.shared.closing.load(Ordering::Acquire) {
             return Err(SubmitError::ShuttingDown);
         }
-        self.check_job(job)?;
+        let stop_tokens = self.stop_tokens(job);
+        self.check_job(job, &stop_tokens)?;
         let stops = StopMatcher::new(&job.stop).map_err(|error| SubmitError::Text(error.to_string()))?;
         let (generation, admission) = self.admit(job)?;
 
@@ -68,14 +70,33 @@ impl Engine {
             })
         };
         let (writer, mut stream) = answer_stream(id, job.seed, on_abandon);
+        if job.max_tokens == 0 {
+            let prompt_tokens = job.prompt.len() as u32;
+            let ended = Ended::empty(Finish::Length, self.names.len());
+            writer.end(Ended { prompt_tokens, ..ended });
+            return Ok(stream);
+        }
         let tail = &job.prompt[job.prompt.len().saturating_sub(NEWLINE_WINDOW_TOKENS)..];
         let answer = TextAnswer::new(TextParts {
             sampling: job.sampling,
+            shaping: Shaping::new(
+                job.penalties,
+                &job.logit_bias,
+                &job.prompt,
+                stop_tokens.clone(),
+                job.min_tokens,
+            ),
+            logprobs: job.logprobs,
+            attribution: job.attribution,
             newlines: trailing_newlines(0, &self.tokenizer.decode(tail)),
             tokenizer: self.tokenizer.clone(),
-            stop_strings: job.stop.clone().into(),
-            stops,
-            stop_tokens: self.stop_tokens.clone(),
+            stopping: Stopping {
+                strings: job.stop.clone().into(),
+                matcher: stops,
+                tokens: stop_tokens,
+                included: job.include_stop,
+                tokens_min: job.min_tokens,
+            },
             writer,
             models: self.names.len(),
             slot: Slot {
@@ -114,12 +135,28 @@ impl Engine {
         }
     }
 
-    fn check_job(&self, job: &Job) -> Result<(), SubmitError> {
+    /// The tokens that end the job's answer, each once.
+    fn stop_tokens(&self, job: &Job) -> Arc<[TokenId]> {
+        if job.stop_tokens.is_empty() && !job.ignore_eos {
+            return self.stop_tokens.clone();
+        }
+        let own = if job.ignore_eos { &[] } else { &*self.stop_tokens };
+        let mut tokens = [own, &job.stop_tokens].concat();
+        tokens.sort_unstable();
+        tokens.dedup();
+        tokens.into()
+    }
+
+    fn check_job(&self, job: &Job, stop_tokens: &[TokenId]) -> Result<(), SubmitError> {
         if job.prompt.is_empty() {
             return Err(SubmitError::EmptyPrompt);
         }
-        if job.max_tokens == 0 {
-            return Err(SubmitError::NoTokens);
+        let vocabulary = self.infos.iter().map(|info| info.vocabulary).min().unwrap_or(0);
+        let banned = stop_tokens.iter().filter(|token| **token < vocabulary).count();
+        if job.min_tokens > 0 && banned >= vocabulary as usize {
+            return Err(SubmitError::NothingToDraw {
+                min_tokens: job.min_tokens,
+            });
         }
         self.tokenizer
             .check_ids(&job.prompt)

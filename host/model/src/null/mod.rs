@@ -69,7 +69,7 @@ impl Runner for NullRunner {
     fn step(
         &mut self,
         batch: &StepBatch,
-        asks: &[RowAsk],
+        asks: &[RowAsk<'_>],
         plans: &[Vec<Signal>],
         out: &mut StepOutput,
     ) -> Result<(), ModelError> {

@@ -147,6 +147,15 @@ impl DecoderPlan {
         })
     }
 
+    /// The bytes of an item that stands for bytes, which need not be UTF-8 by themselves; `None` if it stands for text.
+    pub(super) fn bytes(&self, item: &str) -> Option<Vec<u8>> {
+        self.stages.iter().find_map(|stage| match stage {
+            Stage::ByteFallback => fallback_byte(item).map(|byte| vec![byte]),
+            Stage::ByteLevel => item.chars().map(byte_of_letter).collect(),
+            _ => None,
+        })
+    }
+
     /// Runs one item through all stages.
     pub(super) fn push(&self, states: &mut [StageState; STAGES_MAX], item: &str, out: &mut String) {
         feed(&self.stages, states, item, true, out);

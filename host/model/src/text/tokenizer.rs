@@ -155,6 +155,15 @@ impl Tokenizer {
         text
     }
 
+    /// The bytes of [`token_text`](Self::token_text), but exact where a token is a part of a character.
+    pub fn token_bytes(&self, id: TokenId) -> Vec<u8> {
+        let text = self.token_text(id);
+        let has_part = text.contains(char::REPLACEMENT_CHARACTER);
+        let item = self.0.vocabulary.ordinary(id).filter(|_| has_part);
+        item.and_then(|item| self.0.decoder.bytes(item))
+            .unwrap_or_else(|| text.into_bytes())
+    }
+
     /// The id of a token, special or not, as the tokenizer file writes it (`<|im_start|>`).
     pub fn token_id(&self, token: &str) -> Option<TokenId> {
         self.0.library.token_to_id(token)

@@ -6,7 +6,7 @@ use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 use tokenrouter_core::step::StepBatch;
 use tokenrouter_core::{ModelIndex, TokenId};
 use tokenrouter_model::text::Tokenizer;
-use tokenrouter_model::{DecoderRunner, Embedded, RowAsk, Runner, Sampling, Source, StepOutput};
+use tokenrouter_model::{DecoderRunner, Embedded, RowAsk, Runner, Source, StepOutput};
 
 use crate::build::{blocks, push_row};
 
@@ -28,12 +28,7 @@ const LEN_MAX: usize = BLOCKS_EACH * KV_BLOCK_TOKENS;
 
 /// Greedy answers to prompts, all in one batch whose rows leave as they end.
 fn answers(runner: &mut DecoderRunner, prompts: &[Vec<TokenId>]) -> Vec<Vec<TokenId>> {
-    let ask = RowAsk {
-        sampling: Sampling::GREEDY,
-        seed: 0,
-        plan: 0,
-        newlines: 0,
-    };
+    let ask = RowAsk::GREEDY;
     let mut sequences = prompts.to_vec();
     let mut held = vec![0; prompts.len()];
     let mut running: Vec<usize> = (0..prompts.len()).collect();

@@ -5,15 +5,13 @@ use tokenrouter_core::step::StepBatch;
 use tokenrouter_core::{BlockId, ModelIndex, RequestId, TokenId, draw};
 use tokenrouter_model::null::{self, NullRunner};
 use tokenrouter_model::signals::SignalKey;
-use tokenrouter_model::{ModelInfo, RowAsk, Runner, Sampling, StepOutput};
+use tokenrouter_model::{ModelInfo, RowAsk, Runner, StepOutput};
 
 use crate::build::{Random, blocks, push_row};
 
-const ASK: RowAsk = RowAsk {
-    sampling: Sampling::GREEDY,
+const ASK: RowAsk<'_> = RowAsk {
     seed: 5,
-    plan: 0,
-    newlines: 0,
+    ..RowAsk::GREEDY
 };
 
 fn runner(blocks: usize) -> NullRunner {

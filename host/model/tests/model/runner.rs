@@ -15,12 +15,13 @@ const SAMPLED: Sampling = Sampling {
     min_p: 0.0,
 };
 
-fn ask(seed: u64, plan: u32) -> RowAsk {
+fn ask(seed: u64, plan: u32) -> RowAsk<'static> {
     RowAsk {
         sampling: SAMPLED,
         seed,
         plan,
         newlines: 1,
+        ..RowAsk::GREEDY
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use tokenrouter_host::deployment::{DeploymentError, DeploymentFile, Launch, OptionValue, Whole, parse_setting};
+use tokenrouter_host::deployment::{
+    DeploymentError, DeploymentFile, Launch, OptionValue, RequestOptions, Whole, parse_setting,
+};
 use tokenrouter_policy::Setting;
 
 use super::plan::{PLAN_EXAMPLES, PlanArgs};
@@ -108,6 +110,7 @@ impl ServeArgs {
         if let Some(plugin) = self.plugin.filter(|plugin| *plugin != file.policy.plugin) {
             // Options belong to their policy, and a path on the command line counts from the working directory.
             file.policy.options = BTreeMap::new();
+            file.policy.request_options = RequestOptions::default();
             file.policy.base = Some(PathBuf::new());
             file.policy.plugin = plugin;
         }

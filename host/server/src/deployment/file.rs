@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{DeploymentError, Launch, ModelSource, OptionValue, Whole};
+use super::{DeploymentError, Launch, ModelSource, OptionValue, RequestOptions, Whole};
 
 /// The deployment that is served when none is named: `config/tiny.toml`.
 pub const BUILT_IN: &str = include_str!("../../../../config/tiny.toml");
@@ -58,6 +58,8 @@ pub struct PolicyEntry {
     pub on_failure: OnFailure,
     /// The policy's options.
     pub options: BTreeMap<String, OptionValue>,
+    /// What requests may set of them.
+    pub request_options: RequestOptions,
     /// The folder that a relative path counts from; the deployment's own if `None`.
     #[serde(skip)]
     pub base: Option<PathBuf>,
@@ -70,6 +72,7 @@ impl Default for PolicyEntry {
             plugin,
             on_failure: OnFailure::default(),
             options: BTreeMap::new(),
+            request_options: RequestOptions::default(),
             base: None,
         }
     }
@@ -147,7 +150,7 @@ pub struct LimitsEntry {
     pub wait_ms_max: Whole<0, 600_000>,
     /// Largest body of a request, bytes.
     pub body_bytes_max: Whole<1_024, 1_073_741_824>,
-    /// Prompts in one request.
+    /// Answers in one request: prompts times `n`.
     pub prompts_max: Whole<1, 4_096>,
 }
 

@@ -151,7 +151,15 @@ impl DeploymentFile {
                 .collect(),
             heads: Vec::new(),
         };
-        configure(given, &bytes, &deployment, &entry.options).map(Some)
+        let generation = configure(given, &bytes, &deployment, &entry.options)?;
+        entry
+            .request_options
+            .check(&generation.description().options)
+            .map_err(|what| DeploymentError::Contradiction {
+                file: self.file.clone(),
+                what,
+            })?;
+        Ok(Some(generation))
     }
 }
 

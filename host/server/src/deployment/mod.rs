@@ -7,6 +7,7 @@ mod launch;
 mod load;
 mod models;
 mod plugin;
+mod request_options;
 mod source;
 mod value;
 mod whole;
@@ -22,6 +23,7 @@ pub use file::{
 pub use launch::{Launch, LaunchError};
 pub use load::{Loaded, LoadedModel, LoadedOption, LoadedPolicy, configure};
 pub use plugin::{EMBEDDED_POLICIES, NO_PLUGIN, Plugin};
+pub use request_options::{OptionRange, RequestOption, RequestOptions};
 pub use source::ModelSource;
 pub use value::{OptionValue, parse_setting};
 pub use whole::Whole;

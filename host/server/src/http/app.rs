@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokenrouter_engine::{Engine, EngineError};
 
 use super::ModelNames;
-use crate::deployment::{DeploymentFile, Loaded, LoadedModel, LoadedPolicy};
+use super::answer::UnknownFields;
+use crate::deployment::{DeploymentFile, Loaded, LoadedModel, LoadedPolicy, RequestOptions};
 
 /// An engine that runs, and what clients may know of it.
 pub struct App {
@@ -24,6 +25,10 @@ pub struct App {
     pub(super) body_bytes_max: usize,
     pub(super) body_time_max: Duration,
     pub(super) prompts_max: usize,
+    /// What requests may set of the policy's options.
+    pub(super) request_options: RequestOptions,
+    /// Fields of requests that nobody knew.
+    pub(super) unknown_fields: UnknownFields,
 }
 
 impl App {
@@ -48,6 +53,8 @@ impl App {
             body_bytes_max: file.limits.body_bytes_max.size(),
             body_time_max: Duration::from_secs(file.server.body_s_max.get().into()),
             prompts_max: file.limits.prompts_max.size(),
+            request_options: file.policy.request_options.clone(),
+            unknown_fields: UnknownFields::default(),
         })
     }
 }

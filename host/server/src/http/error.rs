@@ -145,7 +145,7 @@ impl ApiError {
                 SubmitError::EmptyPrompt | SubmitError::Text(_) => {
                     request(StatusCode::BAD_REQUEST, Some("prompt"), None)
                 }
-                SubmitError::NoTokens => request(StatusCode::BAD_REQUEST, Some("max_tokens"), None),
+                SubmitError::NothingToDraw { .. } => request(StatusCode::BAD_REQUEST, Some("min_tokens"), None),
                 SubmitError::ContextLength { .. } | SubmitError::NeverFits { .. } => {
                     request(StatusCode::BAD_REQUEST, Some("prompt"), Some("context_length_exceeded"))
                 }
@@ -194,7 +194,13 @@ mod tests {
         };
         for (error, status, kind, param, code) in [
             (SubmitError::EmptyPrompt, 400, request, json!("prompt"), json!(null)),
-            (SubmitError::NoTokens, 400, request, json!("max_tokens"), json!(null)),
+            (
+                SubmitError::NothingToDraw { min_tokens: 1 },
+                400,
+                request,
+                json!("min_tokens"),
+                json!(null),
+            ),
             (context, 400, request, json!("prompt"), json!("context_length_exceeded")),
             (
                 SubmitError::NeverFits {

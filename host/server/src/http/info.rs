@@ -7,8 +7,7 @@ use axum::extract::State;
 use serde_json::{Map, Value, json};
 use tokenrouter_engine::stats::ModelStats;
 
-use super::App;
-use super::completions::STOP_STRINGS_MAX;
+use super::{App, limits as field_limits};
 use crate::deployment::{LoadedModel, LoadedPolicy};
 
 /// All of it as one object.
@@ -36,11 +35,12 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Json<Value> {
             "body_bytes_max": app.body_bytes_max,
             "body_s_max": app.body_time_max.as_secs(),
             "prompts_max": app.prompts_max,
-            "stop_strings_max": STOP_STRINGS_MAX,
+            "fields": field_limits::to_json(),
         },
         "stats": {
             "requests_running": stats.requests_running,
             "requests_waiting": stats.requests_waiting,
+            "unknown_fields": app.unknown_fields.counts(),
             "models": stats.models.iter().map(counters).collect::<Vec<_>>(),
         },
     }))

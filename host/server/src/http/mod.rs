@@ -7,12 +7,14 @@
 //! | `GET /health`, `/health/live`, `/health/ready` | whether requests are taken; whether the process answers |
 //! | `GET /info` | version, models, policies, bounds and counters |
 
+mod answer;
 mod app;
 mod body;
 mod completions;
 mod error;
 mod health;
 mod info;
+mod limits;
 mod models;
 mod names;
 mod request_id;
@@ -25,6 +27,7 @@ use axum::extract::Request;
 use axum::routing::{get, post};
 
 pub use app::App;
+pub use completions::completion_jobs;
 pub use error::ApiError;
 pub use names::ModelNames;
 pub use serve::{BindError, Server};

@@ -1,13 +1,7 @@
-//! `POST /v1/completions`: from a body to an answer, whole or streamed.
+//! `POST /v1/completions`: prompts to be continued.
 
-mod answers;
-mod fields;
-mod log;
-mod request;
-mod response;
-mod sse;
-mod unsupported;
-mod whole;
+mod prompt;
+mod shape;
 
 #[cfg(test)]
 mod tests;
@@ -15,29 +9,60 @@ mod tests;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse as _, Response};
-use tokenrouter_engine::stream::AnswerStream;
+use axum::response::Response;
+use serde_json::Value;
+use tokenrouter_engine::Job;
+use tokenrouter_model::text::Tokenizer;
 
-use self::answers::Answers;
-use self::log::RequestLog;
-use self::request::CompletionRequest;
-use self::response::Frame;
+use self::prompt::Prompt;
+use self::shape::TextShape;
+use super::answer::{self, Asked, Fields, Known, Params, Served, is_empty};
 use super::request_id::RequestId;
-use super::{ApiError, App, app, body};
+use super::{ApiError, App, ModelNames, limits};
+use crate::deployment::RequestOptions;
 
-pub(super) use self::request::STOP_STRINGS_MAX;
+/// Tokens of an answer when the request does not say: OpenAI's value.
+const MAX_TOKENS_DEFAULT: u32 = 16;
 
-/// A request whose answers are being written.
-struct Running {
-    app: Arc<App>,
-    answers: Answers,
-    frame: Frame,
-    log: RequestLog,
-    stream: bool,
-    include_usage: bool,
-    attribution: bool,
+/// What is known here and not served.
+const KNOWN: [Known; 7] = [
+    ("suffix", "null", is_empty),
+    ("top_logprobs", "null: the field here is logprobs", |_| false),
+    ("response_format", "{\"type\": \"text\"}", is_text_format),
+    ("tools", "[]", is_empty),
+    ("tool_choice", "\"none\"", |value| value == "none"),
+    ("functions", "[]", is_empty),
+    ("messages", "null: this is the path for a prompt", is_empty),
+];
+
+fn is_text_format(value: &Value) -> bool {
+    value.get("type").is_some_and(|kind| kind == "text")
+}
+
+/// The jobs that `POST /v1/completions` makes of a body, without an engine that would take them: for fuzzing and for tools.
+/// `answers_max` bounds prompts times `n`, `length_max` the tokens of a prompt and an answer together; a policy's options may
+/// have any values that it takes.
+///
+/// # Errors
+/// Those of the endpoint that do not need an engine.
+pub fn completion_jobs(
+    body: &[u8],
+    names: &ModelNames,
+    tokenizer: &Tokenizer,
+    answers_max: usize,
+    length_max: u32,
+) -> Result<Vec<Job>, ApiError> {
+    let served = Served {
+        names,
+        tokenizer,
+        request_options: &RequestOptions::default(),
+        answers_max,
+        length_max,
+    };
+    let body = answer::parse(body)?;
+    let asked = read(served, &Fields::of_body(&body)?)?;
+    asked.params.jobs(served, &asked.prompts)
 }
 
 /// Answers a request.
@@ -46,61 +71,32 @@ pub(super) async fn create(
     Extension(id): Extension<RequestId>,
     request: Request,
 ) -> Response {
-    let log = RequestLog::start(&id);
-    match begin(app, &id, log, request).await {
-        Ok(running) if running.stream => sse::respond(running),
-        Ok(running) => whole::respond(running).await,
-        Err(error) => error.into_response(),
+    answer::respond(app, id, request, read).await
+}
+
+fn read(served: Served<'_>, fields: &Fields<'_>) -> Result<Asked<TextShape>, ApiError> {
+    let echo = fields.boolean("echo")?.unwrap_or(false);
+    // An echo needs no answer behind it.
+    let mut params = Params::read(served, fields, u32::from(!echo), &KNOWN)?;
+    params.max_tokens.get_or_insert(MAX_TOKENS_DEFAULT);
+    params.logprobs = fields
+        .integer("logprobs", 0..=limits::LOGPROBS_MAX.into())?
+        .map(|logprobs| logprobs as u32);
+    if echo && params.logprobs.is_some() {
+        let sentence = "cannot be combined with echo: prompts are fed without computing their log-probabilities";
+        return Err(fields.refuse("logprobs", sentence));
     }
-}
-
-async fn begin(app: Arc<App>, id: &RequestId, mut log: RequestLog, request: Request) -> Result<Running, ApiError> {
-    let submitted = match body::read(&app, request).await {
-        Ok(body) => submit_elsewhere(app.clone(), body).await,
-        Err(error) => Err(error),
-    };
-    let (request, streams) = submitted.inspect_err(|error| log.refused(error))?;
-    let frame = Frame {
-        id: format!("cmpl-{}", id.0),
-        created: app::now_s(),
-        model: request.model,
-        seeds: streams.iter().map(AnswerStream::seed).collect(),
-    };
-    log.accepted(
-        &frame.model,
-        app.models.iter().map(|model| model.name.clone()).collect(),
+    let prompts = prompt::read(fields, served.answers_max)?;
+    let tokens = Prompt::encode_all(&prompts, served.tokenizer)?;
+    let shape = TextShape::new(
+        served.tokenizer.clone(),
+        params.logprobs.is_some(),
+        echo.then(|| prompts.iter().map(|prompt| prompt.text(served.tokenizer)).collect()),
+        params.n,
     );
-    Ok(Running {
-        answers: Answers::new(streams),
-        frame,
-        log,
-        stream: request.stream,
-        include_usage: request.include_usage,
-        attribution: request.attribution,
-        app,
+    Ok(Asked {
+        params,
+        prompts: tokens,
+        shape,
     })
-}
-
-/// Parsing, encoding and the policy's `admit` may take milliseconds, which the threads that serve connections don't have.
-async fn submit_elsewhere(app: Arc<App>, body: Bytes) -> Result<(CompletionRequest, Vec<AnswerStream>), ApiError> {
-    let submitted = tokio::task::spawn_blocking(move || submit(&app, &body)).await;
-    submitted.unwrap_or_else(|error| {
-        tracing::error!(%error, "submission panicked");
-        Err(ApiError::Failed("the server failed on this request".to_owned()))
-    })
-}
-
-/// All prompts or none: those that were taken are cancelled when a later one is not, since dropping a stream does that.
-fn submit(app: &App, body: &[u8]) -> Result<(CompletionRequest, Vec<AnswerStream>), ApiError> {
-    let request = CompletionRequest::parse(body, &app.names, app.prompts_max)?;
-    let jobs = request.jobs(app.engine.tokenizer())?;
-    let several = jobs.len() > 1;
-    let streams = jobs.iter().enumerate().map(|(index, job)| {
-        app.engine.submit(job).map_err(|error| ApiError::Submit {
-            prompt: several.then_some(index),
-            error,
-        })
-    });
-    let streams = streams.collect::<Result<_, _>>()?;
-    Ok((request, streams))
 }

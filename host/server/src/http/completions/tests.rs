@@ -4,13 +4,15 @@ use serde_json::{Value, json};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_engine::{Job, Target};
 use tokenrouter_model::text::Tokenizer;
-use tokenrouter_model::{Embedded, Sampling, Source};
+use tokenrouter_model::{Embedded, Penalties, Sampling, Source};
 use tokenrouter_policy::{Setting, Value as OptionValue};
 
-use super::request::{CompletionRequest, Prompt};
-use crate::http::{ApiError, ModelNames};
+use super::shape::TextShape;
+use super::{Asked, Fields, Served, completion_jobs, read};
+use crate::deployment::RequestOptions;
+use crate::http::{ApiError, ModelNames, answer};
 
-const PROMPTS_MAX: usize = 3;
+const ANSWERS_MAX: usize = 3;
 
 fn names() -> ModelNames {
     ModelNames {
@@ -20,122 +22,149 @@ fn names() -> ModelNames {
     }
 }
 
-fn parse_bytes(body: &[u8]) -> Result<CompletionRequest, ApiError> {
-    CompletionRequest::parse(body, &names(), PROMPTS_MAX)
-}
-
-/// A request with these fields beside a model and a prompt.
-fn parse(fields: &Value) -> Result<CompletionRequest, ApiError> {
-    let mut body = json!({ "model": "tiny", "prompt": "1+1=" });
-    for (name, value) in fields.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    parse_bytes(body.to_string().as_bytes())
-}
-
 fn tokenizer() -> Tokenizer {
     let source = Source::Embedded(Embedded::Small);
     let config = source.config().unwrap();
     Tokenizer::from_bytes(&source.tokenizer().unwrap(), config.bos_token_id, &config.eos_token_id).unwrap()
 }
 
+fn with_served<T>(use_it: impl FnOnce(Served<'_>) -> T) -> T {
+    use_it(Served {
+        names: &names(),
+        tokenizer: &tokenizer(),
+        request_options: &RequestOptions::default(),
+        answers_max: ANSWERS_MAX,
+        length_max: 512,
+    })
+}
+
+fn parse_bytes(body: &[u8]) -> Result<Asked<TextShape>, ApiError> {
+    let body = answer::parse(body)?;
+    let fields = Fields::of_body(&body)?;
+    with_served(|served| read(served, &fields))
+}
+
+fn body(fields: &Value) -> Value {
+    let mut body = json!({ "model": "tiny", "prompt": "1+1=" });
+    for (name, value) in fields.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body
+}
+
+/// A request with these fields beside a model and a prompt.
+fn parse(fields: &Value) -> Result<Asked<TextShape>, ApiError> {
+    parse_bytes(body(fields).to_string().as_bytes())
+}
+
 fn jobs(fields: &Value) -> Result<Vec<Job>, ApiError> {
-    parse(fields)?.jobs(&tokenizer())
+    let body = body(fields).to_string();
+    completion_jobs(body.as_bytes(), &names(), &tokenizer(), ANSWERS_MAX, 512)
+}
+
+fn refused(fields: &Value) -> ApiError {
+    match parse(fields) {
+        Err(error) => error,
+        Ok(_) => panic!("{fields} is accepted"),
+    }
+}
+
+/// The job of a request with a seed, which is drawn otherwise, as text: whatever differs, shows.
+fn seeded_job(fields: &Value) -> String {
+    let mut fields = fields.clone();
+    fields["seed"] = 1.into();
+    format!("{:?}", jobs(&fields).unwrap())
 }
 
 #[test]
 fn without_a_model_the_deployment_answers() {
     for body in [json!({ "prompt": "1+1=" }), json!({ "model": null, "prompt": "1+1=" })] {
-        assert_eq!(
-            parse_bytes(body.to_string().as_bytes()),
-            parse(&json!({ "model": "tiny" }))
-        );
+        let asked = parse_bytes(body.to_string().as_bytes()).unwrap();
+        assert_eq!(asked.params, parse(&json!({ "model": "tiny" })).unwrap().params);
     }
 }
 
 #[test]
-fn fields_that_are_absent_or_null_have_the_apis_defaults() {
-    let absent = parse(&json!({})).unwrap();
-    assert_eq!(
-        absent,
-        CompletionRequest {
-            model: "tiny".to_owned(),
-            target: Target::Default,
-            prompts: vec![Prompt::Text("1+1=".to_owned())],
-            max_tokens: 16,
-            sampling: Sampling {
-                temperature: 1.0,
-                top_p: 1.0,
-                top_k: 0,
-                min_p: 0.0
-            },
-            seed: None,
-            stop: vec![],
-            stream: false,
-            include_usage: false,
-            options: vec![],
-            attribution: false,
-        }
-    );
-    let all_null = [
-        "max_tokens",
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "seed",
-        "stop",
-        "stream",
-        "stream_options",
-        "tokenrouter",
-        "n",
-        "best_of",
-        "echo",
-        "logprobs",
-        "logit_bias",
-        "suffix",
-        "presence_penalty",
-        "frequency_penalty",
-        "user",
-        "tools",
-    ];
-    let null: serde_json::Map<String, Value> = all_null.iter().map(|name| ((*name).to_owned(), Value::Null)).collect();
-    assert_eq!(parse(&null.into()).unwrap(), absent);
+fn fields_that_are_absent_have_the_apis_defaults() {
+    let job = jobs(&json!({})).unwrap().remove(0);
+    assert_eq!(job.target, Target::Default);
+    assert_eq!((job.max_tokens, job.min_tokens), (16, 0));
+    let all = Sampling {
+        temperature: 1.0,
+        top_p: 1.0,
+        top_k: 0,
+        min_p: 0.0,
+    };
+    assert_eq!((job.sampling, job.penalties), (all, Penalties::NONE));
+    assert!(job.logit_bias.is_empty() && job.stop.is_empty() && job.stop_tokens.is_empty() && job.options.is_empty());
+    assert!(!job.include_stop && !job.ignore_eos && !job.attribution && job.logprobs.is_none());
+    let asked = parse(&json!({})).unwrap();
+    assert!(!asked.params.stream && asked.params.n == 1);
 }
 
+/// Every field changes its own part of the job and nothing else.
 #[test]
 fn every_field_reaches_the_job() {
-    let fields = json!({
-        "model": "tiny/large", "max_tokens": 7, "temperature": 0.5, "top_p": 0.9, "top_k": 5, "min_p": 0.1, "seed": 42,
-        "stop": ["A", ";"],
-    });
-    let job = jobs(&fields).unwrap().remove(0);
-    assert_eq!(job.target, Target::Model(ModelIndex(1)));
-    assert_eq!(
-        (job.max_tokens, job.seed, job.stop),
-        (7, 42, vec!["A".to_owned(), ";".to_owned()])
-    );
-    assert_eq!(
-        job.sampling,
-        Sampling {
-            temperature: 0.5,
-            top_p: 0.9,
-            top_k: 5,
-            min_p: 0.1
-        }
-    );
+    let default = jobs(&json!({ "seed": 1 })).unwrap().remove(0);
+    type Change = fn(&mut Job);
+    let cases: [(Value, Change); 19] = [
+        (json!({ "model": "tiny/large" }), |job| {
+            job.target = Target::Model(ModelIndex(1))
+        }),
+        (json!({ "max_tokens": 7 }), |job| job.max_tokens = 7),
+        (json!({ "max_completion_tokens": 7 }), |job| job.max_tokens = 7),
+        (json!({ "min_tokens": 3 }), |job| job.min_tokens = 3),
+        (json!({ "temperature": 0.5 }), |job| job.sampling.temperature = 0.5),
+        (json!({ "top_p": 0.9 }), |job| job.sampling.top_p = 0.9),
+        (json!({ "top_k": 5 }), |job| job.sampling.top_k = 5),
+        (json!({ "top_k": -1 }), |job| job.sampling.top_k = 0),
+        (json!({ "min_p": 0.1 }), |job| job.sampling.min_p = 0.1),
+        (json!({ "presence_penalty": 0.5 }), |job| job.penalties.presence = 0.5),
+        (json!({ "frequency_penalty": -0.5 }), |job| {
+            job.penalties.frequency = -0.5
+        }),
+        (json!({ "repetition_penalty": 1.5 }), |job| {
+            job.penalties.repetition = 1.5
+        }),
+        (json!({ "logit_bias": { "20": -100, "3": 0.5 } }), |job| {
+            job.logit_bias = vec![(20, -100.0), (3, 0.5)];
+            job.logit_bias.sort_by_key(|(token, _)| token.to_string());
+        }),
+        (json!({ "stop": "A" }), |job| job.stop = vec!["A".to_owned()]),
+        (json!({ "stop": ["A", ";"] }), |job| {
+            job.stop = vec!["A".to_owned(), ";".to_owned()]
+        }),
+        (json!({ "stop_token_ids": [4, 5] }), |job| job.stop_tokens = vec![4, 5]),
+        (json!({ "include_stop_str_in_output": true }), |job| {
+            job.include_stop = true
+        }),
+        (json!({ "ignore_eos": true }), |job| job.ignore_eos = true),
+        (json!({ "logprobs": 3 }), |job| job.logprobs = Some(3)),
+    ];
+    for (fields, change) in cases {
+        let mut expected = default.clone();
+        change(&mut expected);
+        assert_eq!(seeded_job(&fields), format!("{:?}", [expected]), "{fields}");
+    }
     // BOS once, then a token for each of the four characters.
-    assert_eq!((job.prompt[0], job.prompt.len()), (2, 5));
+    assert_eq!((default.prompt[0], default.prompt.len()), (2, 5));
     let own = json!({ "tokenrouter": { "options": { "threshold": 0.1, "unit": null }, "attribution": true } });
-    let request = parse(&own).unwrap();
+    let job = jobs(&own).unwrap().remove(0);
     let threshold = Setting {
         name: "threshold".to_owned(),
         value: OptionValue::Number(0.1),
     };
-    assert_eq!((request.options, request.attribution), (vec![threshold], true));
-    let streamed = parse(&json!({ "stream": true, "stream_options": { "include_usage": true }, "stop": "A" })).unwrap();
-    assert!(streamed.stream && streamed.include_usage);
-    assert_eq!(streamed.stop, ["A"]);
+    assert_eq!((job.options, job.attribution), (vec![threshold], true));
+}
+
+/// The first answer has the request's seed, the others seeds that a client can repeat; prompts do not share answers.
+#[test]
+fn choices_are_prompt_times_n_and_have_seeds_of_their_own() {
+    let jobs = jobs(&json!({ "prompt": "1+1=", "n": 3, "seed": 42 })).unwrap();
+    let seeds: Vec<u64> = jobs.iter().map(|job| job.seed).collect();
+    assert_eq!((seeds.len(), seeds[0]), (3, 42));
+    assert!(seeds[1] != 42 && seeds[2] != 42 && seeds[1] != seeds[2], "{seeds:?}");
+    assert!(seeds.iter().all(|&seed| seed < 1 << 53), "{seeds:?}");
 }
 
 #[test]
@@ -162,7 +191,7 @@ fn a_seed_is_kept_to_its_last_bit_and_drawn_anew_when_there_is_none() {
         (json!(i64::MIN), 1 << 63),
         (json!(0), 0),
     ] {
-        assert_eq!(parse(&json!({ "seed": seed })).unwrap().seed, Some(bits));
+        assert_eq!(jobs(&json!({ "seed": seed })).unwrap()[0].seed, bits);
     }
     let seeds: Vec<u64> = jobs(&json!({ "prompt": ["1", "1", "1"] }))
         .unwrap()
@@ -305,6 +334,42 @@ fn wrong_types_and_ranges_name_the_field_what_is_expected_and_what_was_found() {
             "model",
             "model must be a string, found the number 1",
         ),
+        (json!({ "n": 4 }), "n", "n is 4; it must be 1 to 3"),
+        (
+            json!({ "n": 2, "best_of": 3 }),
+            "best_of",
+            "best_of is 3; it must be n, 2: answers are not ranked here, so all are shown",
+        ),
+        (
+            json!({ "max_tokens": 5, "max_completion_tokens": 6 }),
+            "max_completion_tokens",
+            "max_completion_tokens is 6, but max_tokens is 5; they mean the same, so give one of them",
+        ),
+        (
+            json!({ "stream_options": { "include_usage": true } }),
+            "stream_options",
+            "stream_options is for streams; set stream to true or leave it out",
+        ),
+        (
+            json!({ "logit_bias": { "21": 1 } }),
+            "logit_bias",
+            "logit_bias has the key \"21\"; keys are token ids from 0 to 20",
+        ),
+        (
+            json!({ "logit_bias": { "5": 101 } }),
+            "logit_bias",
+            "logit_bias of token 5 is 101; it must be a number from -100 to 100",
+        ),
+        (
+            json!({ "stop_token_ids": [21] }),
+            "stop_token_ids",
+            "stop_token_ids must be token ids from 0 to 20, found the number 21",
+        ),
+        (
+            json!({ "echo": true, "logprobs": 1 }),
+            "logprobs",
+            "logprobs cannot be combined with echo: prompts are fed without computing their log-probabilities",
+        ),
         (
             json!({ "tokenrouter": { "option": {} } }),
             "tokenrouter.option",
@@ -326,7 +391,7 @@ fn wrong_types_and_ranges_name_the_field_what_is_expected_and_what_was_found() {
             param: param.to_owned(),
             message: message.to_owned(),
         };
-        assert_eq!(parse(&fields).unwrap_err(), expected, "{fields}");
+        assert_eq!(refused(&fields), expected, "{fields}");
     }
 }
 
@@ -352,25 +417,20 @@ fn a_body_that_is_no_json_object_is_told_where_it_breaks() {
             "the body is not valid JSON: number out of range at line 1 column 21",
         ),
     ] {
-        assert_eq!(parse_bytes(body).unwrap_err().to_string(), message);
-        assert_eq!(parse_bytes(body).unwrap_err().status().as_u16(), 400);
+        let error = parse_bytes(body).err().expect("refused");
+        assert_eq!((error.to_string().as_str(), error.status().as_u16()), (message, 400));
     }
 }
 
 #[test]
 fn known_fields_that_are_not_served_are_accepted_when_neutral_and_refused_when_they_matter() {
     for (name, neutral, matters) in [
-        ("n", json!(1), json!(2)),
-        ("best_of", json!(1), json!(3)),
-        ("echo", json!(false), json!(true)),
-        ("logprobs", json!(null), json!(0)),
         ("suffix", json!(""), json!("end")),
-        ("logit_bias", json!({}), json!({ "5": 1 })),
-        ("presence_penalty", json!(0), json!(0.5)),
-        ("frequency_penalty", json!(0.0), json!(-1)),
-        ("repetition_penalty", json!(1.0), json!(1.1)),
         ("tools", json!([]), json!([{ "type": "function" }])),
         ("tool_choice", json!("none"), json!("auto")),
+        ("allowed_token_ids", json!([]), json!([1])),
+        ("length_penalty", json!(1), json!(1.5)),
+        ("use_beam_search", json!(false), json!(true)),
         (
             "response_format",
             json!({ "type": "text" }),
@@ -378,15 +438,37 @@ fn known_fields_that_are_not_served_are_accepted_when_neutral_and_refused_when_t
         ),
     ] {
         assert!(parse(&json!({ name: neutral })).is_ok(), "{name}");
-        match parse(&json!({ name: matters })).unwrap_err() {
+        match refused(&json!({ name: matters })) {
             ApiError::Unsupported { param, .. } => assert_eq!(param, name),
             other => panic!("{name}: {other}"),
         }
     }
-    assert!(
-        parse(&json!({ "user": "me", "unheard_of": [1] })).is_ok(),
-        "fields nobody knows are accepted"
-    );
+}
+
+/// Of the fields that a request may have, those that nobody reads are unknown; null is absent.
+#[test]
+fn fields_that_nobody_knows_are_told_apart() {
+    let body =
+        body(&json!({ "user": "me", "unheard_of": [1], "zzz": null, "n": 1, "suffix": "", "stop": null, "top": 0 }));
+    let fields = Fields::of_body(&body).unwrap();
+    with_served(|served| read(served, &fields)).map(drop).unwrap();
+    assert_eq!(fields.unread().collect::<Vec<_>>(), ["top", "unheard_of"]);
+}
+
+/// The bounds of an answer that were not given count too.
+#[test]
+fn fewer_tokens_than_the_fewest_are_refused() {
+    for (fields, max) in [
+        (json!({ "min_tokens": 6, "max_tokens": 5 }), 5),
+        (json!({ "min_tokens": 17 }), 16),
+    ] {
+        let message = jobs(&fields).unwrap_err().to_string();
+        let expected = format!(
+            "min_tokens is {}; it must be at most max_tokens, {max}",
+            fields["min_tokens"]
+        );
+        assert_eq!(message, expected);
+    }
 }
 
 #[test]

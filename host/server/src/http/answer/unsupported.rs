@@ -3,52 +3,36 @@
 
 use serde_json::Value;
 
-use super::fields::Fields;
+use super::Fields;
 use crate::http::ApiError;
 
 /// A field, the value that changes nothing in words, and whether a value is that one.
-type Known = (&'static str, &'static str, fn(&Value) -> bool);
+pub(in crate::http) type Known = (&'static str, &'static str, fn(&Value) -> bool);
 
-const KNOWN: [Known; 31] = [
-    ("n", "1", is_one),
-    ("best_of", "1", is_one),
-    ("echo", "false", is_false),
-    ("logprobs", "null", is_false),
-    ("top_logprobs", "null", is_false),
+/// What no endpoint serves.
+const NOWHERE: [Known; 14] = [
     ("prompt_logprobs", "null", is_false),
-    ("suffix", "null", is_empty),
-    ("logit_bias", "{}", is_empty),
-    ("presence_penalty", "0", is_zero),
-    ("frequency_penalty", "0", is_zero),
-    ("repetition_penalty", "1", is_one),
     ("length_penalty", "1", is_one),
-    ("min_tokens", "0", is_zero),
-    ("ignore_eos", "false", is_false),
-    ("stop_token_ids", "[]", is_empty),
-    ("include_stop_str_in_output", "false", is_false),
     ("skip_special_tokens", "true", is_true),
+    ("spaces_between_special_tokens", "true", is_true),
     ("add_special_tokens", "true", is_true),
     ("allowed_token_ids", "null", is_empty),
     ("bad_words", "[]", is_empty),
     ("typical_p", "1", is_one),
     ("use_beam_search", "false", is_false),
-    ("response_format", "{\"type\": \"text\"}", is_text_format),
+    ("truncate_prompt_tokens", "null", |_| false),
     ("guided_json", "null", is_empty),
     ("guided_regex", "null", is_empty),
     ("guided_choice", "null", is_empty),
     ("guided_grammar", "null", is_empty),
-    ("tools", "[]", is_empty),
-    ("tool_choice", "\"none\"", is_none),
-    ("functions", "[]", is_empty),
-    ("messages", "null: this is the path for a prompt", is_empty),
 ];
 
-/// Refuses the first field that would matter.
-pub(super) fn check(fields: &Fields<'_>) -> Result<(), ApiError> {
-    for (name, neutral, is_neutral) in KNOWN {
+/// Refuses the first field that would matter. `also` are the endpoint's own.
+pub(super) fn check(fields: &Fields<'_>, also: &[Known]) -> Result<(), ApiError> {
+    for (name, neutral, is_neutral) in NOWHERE.iter().chain(also) {
         if fields.get(name).is_some_and(|value| !is_neutral(value)) {
             return Err(ApiError::Unsupported {
-                param: name.to_owned(),
+                param: (*name).to_owned(),
                 neutral,
             });
         }
@@ -60,10 +44,6 @@ fn is_one(value: &Value) -> bool {
     value.as_f64() == Some(1.0)
 }
 
-fn is_zero(value: &Value) -> bool {
-    value.as_f64() == Some(0.0)
-}
-
 fn is_false(value: &Value) -> bool {
     value.as_bool() == Some(false)
 }
@@ -72,15 +52,8 @@ fn is_true(value: &Value) -> bool {
     value.as_bool() == Some(true)
 }
 
-fn is_none(value: &Value) -> bool {
-    value == "none"
-}
-
-fn is_text_format(value: &Value) -> bool {
-    value.get("type").is_some_and(|kind| kind == "text")
-}
-
-fn is_empty(value: &Value) -> bool {
+/// Whether a value has nothing in it.
+pub(in crate::http) fn is_empty(value: &Value) -> bool {
     match value {
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use tokenrouter_engine::Finish;
-use tokenrouter_engine::stream::{AnswerStream, Ended, Event};
+use tokenrouter_engine::stream::{AnswerStream, Ended, Event, Written};
 
 /// The streams of one request. Dropping it cancels those that run.
 pub(super) struct Answers {
@@ -60,28 +60,39 @@ impl Answers {
     }
 }
 
-/// What the answers of one request have cost.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What the answers of one request have cost so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tally {
+    /// Every prompt once, however many answers it has.
     pub(super) prompt_tokens: u64,
     pub(super) completion_tokens: u64,
     /// By model, in the deployment's order.
     pub(super) tokens_by_model: Vec<u64>,
+    /// Of the answers that have ended.
     pub(super) handoffs: u64,
 }
 
 impl Tally {
+    pub(super) fn new(prompt_tokens: usize, models: usize) -> Self {
+        Self {
+            prompt_tokens: prompt_tokens as u64,
+            completion_tokens: 0,
+            tokens_by_model: vec![0; models],
+            handoffs: 0,
+        }
+    }
+
+    /// Adds tokens of an answer.
+    pub(super) fn wrote(&mut self, tokens: &[Written]) {
+        self.completion_tokens += tokens.len() as u64;
+        for written in tokens {
+            self.tokens_by_model[written.model.index()] += 1;
+        }
+    }
+
     /// Adds an answer that has ended.
-    pub(super) fn add(&mut self, ended: &Ended) {
-        self.prompt_tokens += u64::from(ended.prompt_tokens);
-        self.completion_tokens += u64::from(ended.answer_tokens);
+    pub(super) fn ended(&mut self, ended: &Ended) {
         self.handoffs += u64::from(ended.handoffs);
-        if self.tokens_by_model.len() < ended.tokens_by_model.len() {
-            self.tokens_by_model.resize(ended.tokens_by_model.len(), 0);
-        }
-        for (sum, tokens) in self.tokens_by_model.iter_mut().zip(&ended.tokens_by_model) {
-            *sum += u64::from(*tokens);
-        }
     }
 }
 

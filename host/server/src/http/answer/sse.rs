@@ -10,20 +10,22 @@ use futures_util::stream;
 use serde::Serialize;
 use tokenrouter_engine::stream::Event;
 
-use super::Running;
-use super::answers::{Tally, finish_reason};
-use super::response::{Choice, Usage, attribute};
+use super::answers::finish_reason;
+use super::response::{Told, Usage};
+use super::{Part, Running, Shape};
 use crate::http::ApiError;
 
 const DONE: &str = "[DONE]";
 
-pub(super) fn respond(running: Running) -> Response {
-    let chunks = Chunks {
+pub(super) fn respond<S: Shape>(running: Running<S>) -> Response {
+    let mut chunks = Chunks {
         running,
-        tally: Tally::default(),
         ready: VecDeque::new(),
         over: false,
     };
+    for index in 0..chunks.running.answers.len() {
+        chunks.push(index, &Told::Opening);
+    }
     let events = stream::unfold(chunks, async |mut chunks| {
         let data = chunks.next().await?;
         Some((Ok::<_, Infallible>(sse::Event::default().data(data)), chunks))
@@ -32,14 +34,13 @@ pub(super) fn respond(running: Running) -> Response {
 }
 
 /// What is left to send.
-struct Chunks {
-    running: Running,
-    tally: Tally,
+struct Chunks<S> {
+    running: Running<S>,
     ready: VecDeque<String>,
     over: bool,
 }
 
-impl Chunks {
+impl<S: Shape> Chunks<S> {
     /// The next event's data; `None` after `[DONE]`.
     async fn next(&mut self) -> Option<String> {
         loop {
@@ -57,23 +58,29 @@ impl Chunks {
     }
 
     fn take(&mut self, index: usize, event: Event) {
-        let mut choice = self.running.frame.choice(index);
         match event {
             Event::Piece { text, tokens } => {
                 self.running.log.wrote();
-                choice.text = text;
-                choice.attribution = self.running.attribution.then(|| attribute(&self.running.app, &tokens));
+                self.running.tally.wrote(&tokens);
                 // Held-back text is no news, unless somebody counts tokens.
-                if !choice.text.is_empty() || choice.attribution.is_some() {
-                    self.push_choice(choice);
+                if !text.is_empty() || self.running.context.params.tells_tokens() {
+                    let part = Part {
+                        text,
+                        tokens,
+                        finish_reason: None,
+                    };
+                    self.push(index, &Told::Chunk(&part, None));
                 }
             }
             Event::End(ended) => match finish_reason(&ended.finish) {
                 Ok(reason) => {
-                    choice.finish_reason = Some(reason);
                     self.running.log.finished(reason);
-                    self.tally.add(&ended);
-                    self.push_choice(choice);
+                    self.running.tally.ended(&ended);
+                    let part = Part {
+                        finish_reason: Some(reason),
+                        ..Part::default()
+                    };
+                    self.push(index, &Told::Chunk(&part, Some(&ended)));
                     if self.running.answers.all_ended() {
                         self.end();
                     }
@@ -83,21 +90,28 @@ impl Chunks {
         }
     }
 
-    fn push_choice(&mut self, choice: Choice) {
-        let mut chunk = self.running.frame.completion(vec![choice]);
-        if self.running.include_usage {
-            chunk.usage = Some(None);
-        }
-        self.ready.push_back(to_json(&chunk));
+    fn push(&mut self, index: usize, told: &Told<'_>) {
+        let Running {
+            context, shape, tally, ..
+        } = &mut self.running;
+        let Some(choice) = context.choice(shape, index, told) else {
+            return;
+        };
+        let params = &context.params;
+        let so_far = params.continuous_usage.then(|| Usage::new(&context.app, tally));
+        let usage = params.include_usage.then_some(so_far);
+        let chunk = to_json(&context.frame.object(S::CHUNK, vec![choice], usage));
+        self.ready.push_back(chunk);
     }
 
     fn end(&mut self) {
-        if self.running.include_usage {
-            let mut chunk = self.running.frame.completion(Vec::new());
-            chunk.usage = Some(Some(Usage::new(&self.running.app, &self.tally)));
+        let Running { context, tally, .. } = &self.running;
+        if context.params.include_usage {
+            let usage = Some(Some(Usage::new(&context.app, tally)));
+            let chunk = context.frame.object::<S::Body>(S::CHUNK, Vec::new(), usage);
             self.ready.push_back(to_json(&chunk));
         }
-        self.running.log.answered(&self.tally);
+        self.running.log.answered(&self.running.tally);
         self.close();
     }
 

@@ -1,0 +1,56 @@
+//! The object `tokenrouter` of a request, this server's own.
+
+use tokenrouter_policy::Setting;
+
+use super::{Fields, kind};
+use crate::deployment::{OptionValue, RequestOptions};
+use crate::http::ApiError;
+
+const NAMES: [&str; 2] = ["options", "attribution"];
+
+/// What the object says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::http) struct Own {
+    /// Options of the policy for this request.
+    pub(super) options: Vec<Setting>,
+    /// Whether each choice tells which model wrote which token, and every handoff.
+    pub(super) attribution: bool,
+}
+
+impl Own {
+    pub(super) fn read(fields: &Fields<'_>, allowed: &RequestOptions) -> Result<Self, ApiError> {
+        let Some(own) = fields.object("tokenrouter")? else {
+            return Ok(Self::default());
+        };
+        if let Some(name) = own.names().find(|name| !NAMES.contains(name)) {
+            return Err(own.refuse(name, &format!("is not known; there are {}", NAMES.join(", "))));
+        }
+        Ok(Self {
+            options: own
+                .object("options")?
+                .map_or(Ok(Vec::new()), |options| settings(&options, allowed))?,
+            attribution: own.boolean("attribution")?.unwrap_or(false),
+        })
+    }
+}
+
+fn settings(options: &Fields<'_>, allowed: &RequestOptions) -> Result<Vec<Setting>, ApiError> {
+    let given = options.names().filter_map(|name| Some((name, options.get(name)?)));
+    given
+        .map(|(name, json)| {
+            let value = OptionValue::from_json(json).map_err(|found| {
+                let expected = "must be a boolean, a number, a string, or an array of numbers or of strings";
+                let found = if json.is_array() { found.to_owned() } else { kind(json) };
+                options.refuse(name, &format!("{expected}, found {found}"))
+            })?;
+            let setting = Setting {
+                name: name.to_owned(),
+                value: value.into(),
+            };
+            match allowed.allow(&setting) {
+                Ok(()) => Ok(setting),
+                Err(sentence) => Err(options.refuse(name, &sentence)),
+            }
+        })
+        .collect()
+}

@@ -4,7 +4,9 @@
 
 mod answer;
 mod files;
+mod law;
 mod problems;
+pub mod reference;
 mod server;
 
 /// Policies written by hand as WebAssembly text, as the policy host's own tests have them.

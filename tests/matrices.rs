@@ -9,7 +9,7 @@ use std::path::Path;
 use common::reference::{Moves, Reference, arithmetic_job};
 use tokenrouter_host::deployment::{DeploymentFile, OptionValue};
 
-const JOBS: u32 = 60;
+const JOBS: u32 = 20;
 
 fn measure(three: bool, policy: &str, options: &[(&str, OptionValue)]) -> (Moves, usize) {
     let mut file = if three {

@@ -21,7 +21,7 @@ const RULES: [&str; 6] = [
     "model-sync",
 ];
 const CONCURRENCY: usize = 8;
-const JOBS: u32 = 32;
+const JOBS: u32 = 16;
 
 /// A policy with its options, and an option that some requests set for themselves.
 struct Subject {

@@ -8,6 +8,9 @@ pub const KV_BLOCK_TOKENS: usize = 16;
 /// Most models in a deployment: a request keeps one counter for each, inline.
 pub const MODELS_MAX: usize = 8;
 
+/// Most heads in a deployment: a step looks through all of its model's.
+pub const HEADS_MAX: usize = 16;
+
 /// Most words of policy state that a request carries, inline.
 pub const STATE_WORDS_MAX: usize = 16;
 

@@ -72,7 +72,7 @@ impl Routing {
             verdicts.push(if finite {
                 Verdict::Stay { state: request.state }
             } else {
-                Verdict::Fail("the model's logits are not numbers at this position".to_owned())
+                Verdict::Fail("the model's logits, or the score of a head, are not numbers at this position".to_owned())
             });
             self.generations.push(request.generation.filter(|_| finite));
         }

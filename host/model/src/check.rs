@@ -7,13 +7,14 @@ use tokenrouter_core::step::{StepBatch, StepRow};
 use crate::error::ModelError;
 use crate::runner::{ModelInfo, RowAsk};
 
-/// Checks ranges, token ids, block ids, lengths and the number of asks.
+/// Checks ranges, token ids, block ids, lengths, the number of asks and the names of heads.
 pub(crate) fn step(
     batch: &StepBatch,
     asks: &[RowAsk<'_>],
     plans: &[Vec<Signal>],
     info: &ModelInfo,
     blocks: usize,
+    has_head: impl Fn(&str) -> bool,
 ) -> Result<(), ModelError> {
     self::batch(batch, info, blocks)?;
     if asks.len() != batch.logits_rows() {
@@ -27,7 +28,7 @@ pub(crate) fn step(
         return Err(ModelError::Step(format!("plan {} of {} plans", ask.plan, plans.len())));
     }
     match plans.iter().flatten().find_map(|signal| match signal {
-        Signal::HeadScore(name) => Some(name),
+        Signal::HeadScore(name) if !has_head(name) => Some(name),
         _ => None,
     }) {
         Some(name) => Err(ModelError::Head(name.clone())),

@@ -1,4 +1,4 @@
-//! The runner of a decoder with weights: forward, then sample and compute signals row by row.
+//! The runner of a decoder with weights: forward, sample, evaluate heads, then compute signals row by row.
 
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::signal::Signal;
@@ -6,9 +6,10 @@ use tokenrouter_core::step::StepBatch;
 
 use crate::check;
 use crate::config::Qwen3Config;
-use crate::decoder::{Decoder, KvPool};
+use crate::decoder::{Decoder, KvPool, Outputs};
 use crate::descending::Descending;
 use crate::error::ModelError;
+use crate::heads::{Head, HeadError, HeadFile, HeadStep, HeadTarget, Heads};
 use crate::logprobs;
 use crate::runner::{ModelInfo, RowAsk, Runner, StepOutput};
 use crate::sampler::Sampler;
@@ -27,6 +28,7 @@ pub struct DecoderRunner {
     signals: Signals,
     /// For log-probabilities; kept and refilled.
     tokens: Descending,
+    heads: Heads,
 }
 
 impl DecoderRunner {
@@ -62,6 +64,7 @@ impl DecoderRunner {
             sampler: Sampler::new(index),
             signals: Signals::default(),
             tokens: Descending::default(),
+            heads: Heads::default(),
         })
     }
 }
@@ -77,6 +80,15 @@ impl Runner for DecoderRunner {
         Ok(())
     }
 
+    fn add_head(&mut self, name: &str, file: HeadFile) -> Result<(), HeadError> {
+        let target = HeadTarget {
+            hidden_size: self.config.hidden_size,
+            vocabulary: self.config.vocab_size,
+        };
+        self.heads.add(name, Head::new(file, target)?);
+        Ok(())
+    }
+
     fn step(
         &mut self,
         batch: &StepBatch,
@@ -85,8 +97,10 @@ impl Runner for DecoderRunner {
         out: &mut StepOutput,
     ) -> Result<(), ModelError> {
         out.clear();
-        check::step(batch, asks, plans, &self.info, self.kv.blocks())?;
-        let Some(logits) = self.decoder.forward(batch, &self.kv)? else {
+        check::step(batch, asks, plans, &self.info, self.kv.blocks(), |name| {
+            self.heads.has(name)
+        })?;
+        let Some(Outputs { hidden, logits }) = self.decoder.forward(batch, &self.kv)? else {
             return Ok(());
         };
         let (storage, layout) = logits.storage_and_layout();
@@ -94,25 +108,39 @@ impl Runner for DecoderRunner {
             return Err(ModelError::Step("logits are not in the memory of the CPU".to_owned()));
         };
         let logits = &storage.as_slice::<f32>()?[layout.start_offset()..];
-        let rows = logits.chunks_exact(self.info.vocabulary as usize);
-        for ((position, ask), logits) in candidate_positions(batch).zip(asks).zip(rows) {
+        let rows = || logits.chunks_exact(self.info.vocabulary as usize);
+        for ((position, ask), logits) in candidate_positions(batch).zip(asks).zip(rows()) {
             let candidate = self.sampler.sample(logits, ask, position);
+            out.candidates.push(candidate.unwrap_or(0));
+            out.finite.push(candidate.is_some());
+        }
+        let step = HeadStep {
+            hidden: &hidden,
+            embedding: self.decoder.embedding(),
+            logits,
+            candidates: &out.candidates,
+        };
+        self.heads.evaluate(&step, asks, plans, &out.finite)?;
+        for (row, ((position, ask), logits)) in candidate_positions(batch).zip(asks).zip(rows()).enumerate() {
+            if !self.heads.finite(row) {
+                (out.candidates[row], out.finite[row]) = (0, false);
+            }
             let key = SignalKey {
                 seed: ask.seed,
                 position,
                 newlines: ask.newlines,
             };
-            let finite = candidate.is_some();
             self.signals.append(
                 &plans[ask.plan as usize],
-                finite.then_some(logits),
+                out.finite[row].then_some(logits),
                 key,
+                |head| self.heads.score(head, row),
                 &mut out.signals,
-            )?;
-            if let (Some(top), Some(candidate)) = (ask.logprobs, candidate) {
-                logprobs::append(logits, candidate, top, &mut self.tokens, &mut out.logprobs);
+            );
+            if let (Some(top), true) = (ask.logprobs, out.finite[row]) {
+                logprobs::append(logits, out.candidates[row], top, &mut self.tokens, &mut out.logprobs);
             }
-            out.push(candidate.unwrap_or(0), finite);
+            out.end_row();
         }
         Ok(())
     }

@@ -88,8 +88,9 @@ pub enum ModelError {
     /// A step contradicts itself, the model or the KV pool. An error of the caller, never of a request.
     #[error("step refused: {0}")]
     Step(String),
-    /// A plan asks for the score of a head that is not loaded.
-    #[error("head \"{0}\" is not loaded; a plan that asks for it must be refused when its policy is loaded")]
+    /// A plan asks for the score of a head that is not loaded for this model. An error of the caller: a policy whose plan
+    /// asks for it must be refused when it is configured.
+    #[error("head \"{0}\" is not loaded for this model; a plan that asks for it must be refused with its policy")]
     Head(String),
     /// A tensor operation failed.
     #[error("tensor operation failed: {0}")]

@@ -11,6 +11,7 @@
 //! | `ops` | the operations of a decoder, each with an order of computation that does not depend on the batch |
 //! | [`sampler`], [`signals`] | from a row of logits to a candidate and to what a policy asked for |
 //! | [`shaping`], [`logprobs`] | what a request does to the logits before the draw, and what it is told of them |
+//! | [`heads`] | small networks whose scores a policy can ask for: their files, their evaluation, and checkpoints |
 //! | [`runner`] | the trait and its types |
 //! | [`null`] | the runner without weights, and the ledger of what was fed |
 //! | [`text`] | tokenizer, detokeniser, stop strings |
@@ -22,6 +23,7 @@ pub mod decoder;
 mod decoder_runner;
 mod descending;
 pub mod error;
+pub mod heads;
 pub mod logprobs;
 pub mod null;
 mod ops;

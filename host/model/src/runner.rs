@@ -5,6 +5,7 @@ use tokenrouter_core::signal::Signal;
 use tokenrouter_core::step::StepBatch;
 
 use crate::error::ModelError;
+use crate::heads::{HeadError, HeadFile};
 use crate::logprobs::TokenLogprob;
 use crate::shaping::Shaping;
 
@@ -78,8 +79,9 @@ pub struct StepOutput {
     pub signals: Vec<f32>,
     /// Where each row's signals begin in [`StepOutput::signals`], and where the last row's end: rows + 1.
     pub signal_starts: Vec<u32>,
-    /// Whether a row's logits are a distribution. Where they are not (a NaN, a positive infinity, or nothing but negative
-    /// infinities) the candidate is 0, signals of the logits are 0, and the request must end.
+    /// Whether a row's numbers can be used: its logits are a distribution (no NaN, no positive infinity, not nothing but
+    /// negative infinities), and no score of a head is a NaN or infinite. Where it is not so, the candidate is 0, signals of
+    /// the logits and scores are 0, and the request must end.
     pub finite: Vec<bool>,
     /// Log-probabilities of all rows that asked, one row after the other: the candidate, then the most probable tokens.
     pub logprobs: Vec<TokenLogprob>,
@@ -115,6 +117,11 @@ impl StepOutput {
     pub(crate) fn push(&mut self, candidate: TokenId, finite: bool) {
         self.candidates.push(candidate);
         self.finite.push(finite);
+        self.end_row();
+    }
+
+    /// Ends the signals of a row whose candidate has been pushed before.
+    pub(crate) fn end_row(&mut self) {
         self.signal_starts.push(self.signals.len() as u32);
         self.logprob_starts.push(self.logprobs.len() as u32);
     }
@@ -152,13 +159,22 @@ pub trait Runner: Send {
     /// When it does not fit in memory.
     fn allocate(&mut self, blocks: usize) -> Result<(), ModelError>;
 
+    /// Loads a head under a name, for plans that ask for its score. Names are the deployment's and differ.
+    ///
+    /// # Errors
+    /// When the head does not fit the model, or the runner evaluates no heads.
+    fn add_head(&mut self, name: &str, file: HeadFile) -> Result<(), HeadError> {
+        let _ = (name, file);
+        Err(HeadError::Runner)
+    }
+
     /// Feeds every row's tokens, writes their KV into the row's blocks, and fills `out`. Row `r` gives `r.logits` rows
     /// of logits, for its last positions: the first of `k` samples position `position + len - k + 1` of the
     /// sequence, the last `position + len`. `asks` has one entry for each, in the order of the batch.
     ///
     /// # Errors
-    /// When the step contradicts itself, the model or the pool ([`ModelError::Step`]), or a plan names a head
-    /// ([`ModelError::Head`]). What the step's rows have in the pool is then undefined.
+    /// When the step contradicts itself, the model or the pool ([`ModelError::Step`]), or a plan names a head that
+    /// is not loaded ([`ModelError::Head`]). What the step's rows have in the pool is then undefined.
     fn step(
         &mut self,
         batch: &StepBatch,

@@ -8,7 +8,6 @@ use tokenrouter_core::draw::{Purpose, uniform_f32};
 use tokenrouter_core::signal::Signal;
 
 use crate::descending::Descending;
-use crate::error::ModelError;
 
 /// What a row's signals depend on beside its logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,17 +42,16 @@ impl Signals {
     /// Appends the columns of `plan` for one row. `logits` has no NaN, no positive infinity and at least one finite number;
     /// a negative infinity is a probability of 0. Without logits (they were no distribution) their signals are 0.
     ///
-    /// Where a top list is longer than the vocabulary, its last logits are negative infinity and probabilities 0.
-    ///
-    /// # Errors
-    /// When the plan asks for a head.
+    /// Where a top list is longer than the vocabulary, its last logits are negative infinity and probabilities 0. `score` gives
+    /// the score of a head by its name.
     pub fn append(
         &mut self,
         plan: &[Signal],
         logits: Option<&[f32]>,
         key: SignalKey,
+        score: impl Fn(&str) -> f32,
         out: &mut Vec<f32>,
-    ) -> Result<(), ModelError> {
+    ) {
         let mut row = Row {
             logits,
             summary: None,
@@ -63,11 +61,12 @@ impl Signals {
         for signal in plan {
             if let Some(value) = key.value(signal) {
                 out.push(value);
+            } else if let (Signal::HeadScore(name), Some(_)) = (signal, logits) {
+                out.push(score(name));
             } else {
-                row.append(signal, out)?;
+                row.append(signal, out);
             }
         }
-        Ok(())
     }
 }
 
@@ -80,20 +79,18 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn append(&mut self, signal: &Signal, out: &mut Vec<f32>) -> Result<(), ModelError> {
-        if let Signal::HeadScore(name) = signal {
-            return Err(ModelError::Head(name.clone()));
-        }
+    fn append(&mut self, signal: &Signal, out: &mut Vec<f32>) {
         let Some(logits) = self.logits else {
             out.extend(std::iter::repeat_n(0.0, signal.columns()));
-            return Ok(());
+            return;
         };
-        let summary = *self.summary.get_or_insert_with(|| Summary::of(logits.iter().copied()));
         match signal {
-            Signal::Entropy => out.push(summary.entropy() as f32),
+            Signal::Entropy => out.push(self.summary(logits).entropy() as f32),
             Signal::EntropyNormalised if logits.len() < 2 => out.push(0.0),
-            Signal::EntropyNormalised => out.push((summary.entropy() / (logits.len() as f64).ln()) as f32),
-            Signal::MaxProbability => out.push((1.0 / summary.sum) as f32),
+            Signal::EntropyNormalised => {
+                out.push((self.summary(logits).entropy() / (logits.len() as f64).ln()) as f32);
+            }
+            Signal::MaxProbability => out.push((1.0 / self.summary(logits).sum) as f32),
             Signal::TopKEntropy(k) => {
                 let top = self.top(logits, *k);
                 out.push(Summary::of(top.map(|(logit, _)| *logit)).entropy() as f32);
@@ -104,17 +101,19 @@ impl Row<'_> {
                 out.resize(end, f32::NEG_INFINITY);
             }
             Signal::TopKProbabilities(k) => {
-                let end = out.len() + *k as usize;
-                out.extend(
-                    self.top(logits, *k)
-                        .map(|(logit, _)| summary.probability(*logit) as f32),
-                );
+                let (summary, end) = (self.summary(logits), out.len() + *k as usize);
+                let top = self.top(logits, *k);
+                out.extend(top.map(|(logit, _)| summary.probability(*logit) as f32));
                 out.resize(end, 0.0);
             }
-            // Have been dealt with: the first three by the key, heads above.
+            // Do not come from logits: the caller has dealt with them.
             Signal::Uniform(_) | Signal::Position | Signal::Newlines | Signal::HeadScore(_) => {}
         }
-        Ok(())
+    }
+
+    /// The sums over the vocabulary, computed for the first signal that needs them.
+    fn summary(&mut self, logits: &[f32]) -> Summary {
+        *self.summary.get_or_insert_with(|| Summary::of(logits.iter().copied()))
     }
 
     fn top(&mut self, logits: &[f32], k: u32) -> impl Iterator<Item = &(f32, u32)> + Clone {
@@ -178,7 +177,8 @@ mod tests {
 
     fn signals(logits: &[f32], plan: &[Signal]) -> Vec<f32> {
         let mut out = Vec::new();
-        Signals::default().append(plan, Some(logits), KEY, &mut out).unwrap();
+        let score = |head: &str| head.len() as f32;
+        Signals::default().append(plan, Some(logits), KEY, score, &mut out);
         out
     }
 
@@ -291,17 +291,20 @@ mod tests {
     #[test]
     fn without_a_distribution_the_columns_are_there_and_zero() {
         let mut out = Vec::new();
-        let plan = [Signal::Entropy, Signal::TopKLogits(3), Signal::Position];
-        Signals::default().append(&plan, None, KEY, &mut out).unwrap();
-        assert_eq!(out, [0.0, 0.0, 0.0, 0.0, 41.0]);
+        let plan = [
+            Signal::Entropy,
+            Signal::TopKLogits(3),
+            Signal::HeadScore("r2r".to_owned()),
+            Signal::Position,
+        ];
+        Signals::default().append(&plan, None, KEY, |_| f32::NAN, &mut out);
+        assert_eq!(out, [0.0, 0.0, 0.0, 0.0, 0.0, 41.0]);
     }
 
     #[test]
-    fn a_head_is_refused_by_name() {
-        let plan = [Signal::HeadScore("r2r".to_owned())];
-        let error = Signals::default()
-            .append(&plan, Some(&[0.0]), KEY, &mut Vec::new())
-            .unwrap_err();
-        assert!(error.to_string().contains("head \"r2r\" is not loaded"), "{error}");
+    fn scores_of_heads_stand_in_their_columns() {
+        let head = |name: &str| Signal::HeadScore(name.to_owned());
+        let plan = [head("r2r"), Signal::Position, head("citer")];
+        assert_eq!(signals(&[0.0], &plan), [3.0, 41.0, 5.0]);
     }
 }

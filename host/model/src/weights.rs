@@ -58,6 +58,11 @@ impl Weights {
         Ok(())
     }
 
+    /// Names of the tensors that have not been taken out.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
+    }
+
     /// Takes out the elements of a tensor, row-major.
     ///
     /// # Errors

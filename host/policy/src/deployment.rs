@@ -1,5 +1,6 @@
 //! What a policy is configured with.
 
+use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::MODELS_MAX;
 
 use crate::PolicyError;
@@ -11,8 +12,17 @@ pub struct Deployment {
     pub name: String,
     /// Its models, in the order that a `ModelIndex` counts; 1 to [`MODELS_MAX`].
     pub models: Vec<ModelFacts>,
-    /// Names of the heads that are loaded.
-    pub heads: Vec<String>,
+    /// The heads that are loaded, each under a name of its own.
+    pub heads: Vec<HeadFacts>,
+}
+
+/// What is to be known of a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadFacts {
+    /// The name the deployment gives it.
+    pub name: String,
+    /// The model at whose steps it is evaluated: a plan may ask for its score there only.
+    pub model: ModelIndex,
 }
 
 /// What a policy is told of a model.
@@ -61,6 +71,11 @@ impl Deployment {
         if let Some(model) = self.models.iter().find(|model| model.vocabulary == 0) {
             return Err(PolicyError::Deployment {
                 reason: format!("model `{}` has a vocabulary of 0", model.name),
+            });
+        }
+        if let Some(head) = self.heads.iter().find(|head| head.model.index() >= models) {
+            return Err(PolicyError::Deployment {
+                reason: format!("head `{}` is for model {} of {models} models", head.name, head.model.0),
             });
         }
         Ok(())

@@ -107,7 +107,7 @@ fn init(
     config: &[Setting],
 ) -> Result<Result<wit::Plan, String>, PolicyError> {
     let models = convert::models(&deployment.models);
-    let heads = convert::texts(&deployment.heads);
+    let heads: Vec<&str> = deployment.heads.iter().map(|head| head.name.as_str()).collect();
     let texts = convert::setting_texts(config);
     let config = convert::settings(config, &texts);
     let deployment = wit::Deployment {

@@ -35,7 +35,7 @@ mod verify;
 
 pub use call::Call;
 pub use code::PolicyCode;
-pub use deployment::{Deployment, ModelFacts, Setting, Value};
+pub use deployment::{Deployment, HeadFacts, ModelFacts, Setting, Value};
 pub use description::{Description, OptionInfo};
 pub use digest::Digest;
 pub use error::PolicyError;

@@ -29,10 +29,10 @@ pub(crate) fn check(plan: wit::Plan, deployment: &Deployment) -> Result<Plan, Po
         return refuse(format!("{} lists of signals for {models} models", plan.signals.len()));
     }
     let mut signals = Vec::with_capacity(models);
-    for (list, model) in plan.signals.into_iter().zip(&deployment.models) {
+    for ((list, model), index) in plan.signals.into_iter().zip(&deployment.models).zip(0..) {
         let list = list
             .into_iter()
-            .map(|asked| signal(asked, model, deployment))
+            .map(|asked| signal(asked, ModelIndex(index), model, deployment))
             .collect::<Result<Vec<_>, _>>()?;
         let columns: usize = list.iter().map(Signal::columns).sum();
         if columns > SIGNAL_COLUMNS_MAX {
@@ -51,7 +51,12 @@ pub(crate) fn check(plan: wit::Plan, deployment: &Deployment) -> Result<Plan, Po
     })
 }
 
-fn signal(asked: wit::Signal, model: &ModelFacts, deployment: &Deployment) -> Result<Signal, PolicyError> {
+fn signal(
+    asked: wit::Signal,
+    at: ModelIndex,
+    model: &ModelFacts,
+    deployment: &Deployment,
+) -> Result<Signal, PolicyError> {
     let in_vocabulary = |k: u32| {
         if (1..=model.vocabulary).contains(&k) {
             return Ok(k);
@@ -69,18 +74,34 @@ fn signal(asked: wit::Signal, model: &ModelFacts, deployment: &Deployment) -> Re
         wit::Signal::MaxProbability => Signal::MaxProbability,
         wit::Signal::TopKLogits(k) => Signal::TopKLogits(in_vocabulary(k)?),
         wit::Signal::TopKProbabilities(k) => Signal::TopKProbabilities(in_vocabulary(k)?),
-        wit::Signal::HeadScore(head) if deployment.heads.contains(&head) => Signal::HeadScore(head),
-        wit::Signal::HeadScore(head) => {
-            let loaded = if deployment.heads.is_empty() {
-                "none".to_owned()
-            } else {
-                deployment.heads.join(", ")
-            };
-            let reason = format!("the score of head `{}`; the deployment has {loaded}", cut(&head));
-            return Err(PolicyError::Plan { reason });
+        wit::Signal::HeadScore(name) => {
+            head(&name, at, model, deployment)?;
+            Signal::HeadScore(name)
         }
         wit::Signal::Uniform(number) => Signal::Uniform(number),
         wit::Signal::Position => Signal::Position,
         wit::Signal::Newlines => Signal::Newlines,
     })
+}
+
+/// Whether the deployment evaluates a head at a model.
+fn head(name: &str, at: ModelIndex, model: &ModelFacts, deployment: &Deployment) -> Result<(), PolicyError> {
+    let reason = match deployment.heads.iter().find(|head| head.name == name) {
+        Some(head) if head.model == at => return Ok(()),
+        Some(head) => format!(
+            "the score of head `{name}` at model `{}`; it is evaluated at model `{}` only",
+            model.name,
+            deployment.models[head.model.index()].name
+        ),
+        None if deployment.heads.is_empty() => format!("the score of head `{}`; the deployment has none", cut(name)),
+        None => {
+            let names: Vec<&str> = deployment.heads.iter().map(|head| head.name.as_str()).collect();
+            format!(
+                "the score of head `{}`; the deployment has {}",
+                cut(name),
+                names.join(", ")
+            )
+        }
+    };
+    Err(PolicyError::Plan { reason })
 }

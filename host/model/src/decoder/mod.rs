@@ -18,6 +18,15 @@ use crate::ops::{self, HeadShape, Rotary};
 use crate::weights::Weights;
 use layer::Layer;
 
+/// What a step gives for each position that needs logits.
+#[derive(Debug)]
+pub struct Outputs {
+    /// Hidden states after the final norm: [rows, hidden_size].
+    pub hidden: Tensor,
+    /// [rows, vocabulary].
+    pub logits: Tensor,
+}
+
 /// Weights of a decoder, ready to run.
 #[derive(Debug)]
 pub struct Decoder {
@@ -55,15 +64,20 @@ impl Decoder {
         })
     }
 
-    /// Feeds a step's tokens, writes their keys and values into `kv`, and returns the logits of the positions that need
-    /// them, [`StepBatch::logits_rows`] × vocabulary; `None` when none does.
+    /// The input embedding table: [vocabulary, hidden_size].
+    pub fn embedding(&self) -> &Tensor {
+        &self.embedding
+    }
+
+    /// Feeds a step's tokens, writes their keys and values into `kv`, and returns hidden states and logits of the positions
+    /// that need them, [`StepBatch::logits_rows`] rows; `None` when none does.
     ///
     /// # Errors
     /// When a tensor operation fails.
     ///
     /// # Panics
     /// May panic when the batch contradicts itself, the model or the pool: [`crate::DecoderRunner`] checks it first.
-    pub fn forward(&self, batch: &StepBatch, kv: &KvPool) -> Result<Option<Tensor>, ModelError> {
+    pub fn forward(&self, batch: &StepBatch, kv: &KvPool) -> Result<Option<Outputs>, ModelError> {
         if batch.tokens.is_empty() {
             return Ok(None);
         }
@@ -82,8 +96,9 @@ impl Decoder {
         if wanted.is_empty() {
             return Ok(None);
         }
-        let last = ops::rms_norm(&ops::rows(&x, &wanted)?, &self.norm, self.eps)?;
-        Ok(Some(ops::linear(&last, &self.head)?))
+        let hidden = ops::rms_norm(&ops::rows(&x, &wanted)?, &self.norm, self.eps)?;
+        let logits = ops::linear(&hidden, &self.head)?;
+        Ok(Some(Outputs { hidden, logits }))
     }
 }
 

@@ -16,6 +16,7 @@ use tokenrouter_core::step::StepBatch;
 use crate::check;
 use crate::decoder_runner::candidate_positions;
 use crate::error::ModelError;
+use crate::heads::{HeadError, HeadFile};
 use crate::runner::{ModelInfo, RowAsk, Runner, StepOutput};
 use crate::signals::SignalKey;
 
@@ -29,6 +30,7 @@ pub struct NullRunner {
     info: ModelInfo,
     index: ModelIndex,
     step_time: Duration,
+    heads: Vec<String>,
     ledger: Arc<Mutex<Ledger>>,
 }
 
@@ -39,6 +41,7 @@ impl NullRunner {
             info,
             index,
             step_time: Duration::ZERO,
+            heads: Vec::new(),
             ledger: Arc::default(),
         }
     }
@@ -66,6 +69,13 @@ impl Runner for NullRunner {
         Ok(())
     }
 
+    /// The head's score is a draw like the other signals; only its name is kept.
+    fn add_head(&mut self, name: &str, file: HeadFile) -> Result<(), HeadError> {
+        drop(file);
+        self.heads.push(name.to_owned());
+        Ok(())
+    }
+
     fn step(
         &mut self,
         batch: &StepBatch,
@@ -75,7 +85,8 @@ impl Runner for NullRunner {
     ) -> Result<(), ModelError> {
         out.clear();
         let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        check::step(batch, asks, plans, &self.info, ledger.blocks())?;
+        let has_head = |name: &str| self.heads.iter().any(|head| head == name);
+        check::step(batch, asks, plans, &self.info, ledger.blocks(), has_head)?;
         ledger.feed(batch)?;
         drop(ledger);
         if !self.step_time.is_zero() {

@@ -1,4 +1,4 @@
-//! The operations a decoder is made of, as candle custom operations.
+//! The operations that decoders and heads are made of, as candle custom operations.
 //!
 //! Invariant: on the CPU every output element is computed in an order that depends on nothing but the sizes of the
 //! model: not on how many rows stand beside it, nor on where they stand. General matrix kernels choose their order by
@@ -10,7 +10,9 @@
 //! Tensors are f32, contiguous and row-major; one row a token.
 
 mod attention;
+mod bias;
 mod heads;
+mod layer_norm;
 mod linear;
 mod norm;
 mod rows;
@@ -18,7 +20,10 @@ pub(crate) mod simd;
 mod swiglu;
 
 pub(crate) use attention::{HeadShape, attention, store_kv};
+pub use bias::Activation;
+pub(crate) use bias::add_bias;
 pub(crate) use heads::{Rotary, norm_and_rotate};
+pub(crate) use layer_norm::layer_norm;
 pub(crate) use linear::{linear, linear_add};
 pub(crate) use norm::rms_norm;
 pub(crate) use rows::rows;

@@ -19,7 +19,7 @@ fn logits(decoder: &Decoder, kv: &KvPool, batch: &StepBatch) -> Vec<Vec<u32>> {
     let rows = decoder
         .forward(batch, kv)
         .unwrap()
-        .map_or_else(Vec::new, |logits| logits.to_vec2::<f32>().unwrap());
+        .map_or_else(Vec::new, |step| step.logits.to_vec2::<f32>().unwrap());
     rows.into_iter()
         .map(|row| row.into_iter().map(f32::to_bits).collect())
         .collect()

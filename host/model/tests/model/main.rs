@@ -3,6 +3,7 @@
 mod batch_invariance;
 mod build;
 mod golden;
+mod heads;
 mod ledger;
 mod reference;
 mod runner;

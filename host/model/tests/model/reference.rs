@@ -40,7 +40,7 @@ fn check(config_json: &[u8], safetensors: &[u8], len: usize, random: &mut Random
     let kv = KvPool::new(&config, 16).unwrap();
     let tokens = random.tokens(len, config.vocab_size);
     let batch = one_row(0, &tokens, &blocks(0..16), len);
-    let found: Vec<Vec<f32>> = decoder.forward(&batch, &kv).unwrap().unwrap().to_vec2().unwrap();
+    let found: Vec<Vec<f32>> = decoder.forward(&batch, &kv).unwrap().unwrap().logits.to_vec2().unwrap();
     let expected = expected(config_json, safetensors, &tokens);
     let mut spread = 0f32;
     for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {

@@ -2,7 +2,7 @@
 
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::signal::Signal;
-use tokenrouter_policy::{Deployment, PolicyError, Setting, Value};
+use tokenrouter_policy::{Deployment, HeadFacts, PolicyError, Setting, Value};
 
 use crate::component::{Plan, Policy, configured, deployment, host};
 
@@ -94,7 +94,10 @@ fn a_head_may_be_asked_for_if_it_is_loaded() {
     };
     let code = host().load(&Policy::new().plan(&plan).bytes()).expect("loads");
     let with = |head: &str| Deployment {
-        heads: vec![head.to_owned()],
+        heads: vec![HeadFacts {
+            name: head.to_owned(),
+            model: ModelIndex(0),
+        }],
         ..deployment()
     };
     let error = code.configure(&with("other"), &[]).err();
@@ -102,6 +105,31 @@ fn a_head_may_be_asked_for_if_it_is_loaded() {
     assert_eq!(error, Some(PolicyError::Plan { reason }));
     let generation = code.configure(&with("limit"), &[]).expect("configures");
     assert_eq!(generation.plan().signals[0], [Signal::HeadScore("limit".to_owned())]);
+}
+
+/// The hidden states of one model mean nothing to a head that was trained on another's.
+#[test]
+fn a_head_is_evaluated_at_its_own_model_only() {
+    let plan = Plan {
+        signals: vec![vec![(HEAD_SCORE, 0)], Vec::new()],
+        ..Plan::default()
+    };
+    let code = host().load(&Policy::new().plan(&plan).bytes()).expect("loads");
+    let at = |model| Deployment {
+        heads: vec![HeadFacts {
+            name: "limit".to_owned(),
+            model: ModelIndex(model),
+        }],
+        ..deployment()
+    };
+    let names: Vec<String> = deployment().models.iter().map(|model| model.name.clone()).collect();
+    let reason = format!(
+        "the score of head `limit` at model `{}`; it is evaluated at model `{}` only",
+        names[0], names[1]
+    );
+    assert_eq!(code.configure(&at(1), &[]).err(), Some(PolicyError::Plan { reason }));
+    let error = code.configure(&at(2), &[]).err();
+    assert!(matches!(error, Some(PolicyError::Deployment { .. })), "{error:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use tokenrouter_host::deployment::{
 };
 use tokenrouter_policy::Setting;
 
+use super::heads::{HEADS_EXAMPLES, HeadsArgs};
 use super::plan::{PLAN_EXAMPLES, PlanArgs};
 use super::simulate::{SIMULATE_EXAMPLES, SimulateArgs};
 
@@ -59,6 +60,9 @@ pub(super) enum Command {
     /// Run the scheduler in virtual time, to compare launch rules
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(SimulateArgs),
+    /// Make, convert and look at heads: the small networks whose scores policies ask for
+    #[command(after_help = HEADS_EXAMPLES)]
+    Heads(HeadsArgs),
 }
 
 /// Options of `serve`. Each wins over the deployment file.

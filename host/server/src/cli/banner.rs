@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use tokenrouter_host::deployment::{DeploymentFile, LoadedPolicy};
+use tokenrouter_host::deployment::{DeploymentFile, LoadedHead, LoadedPolicy};
 use tokenrouter_host::http::App;
 
 /// A problem of the kind that the models of the binary were trained on. The small one alone gets it wrong.
@@ -27,6 +27,9 @@ pub(super) fn text(file: &DeploymentFile, app: &App, local: SocketAddr) -> Strin
             &format!("{name:width$}  {parameters} parameters, context {context}, {source}"),
         ));
     }
+    for (index, it) in app.heads.iter().enumerate() {
+        lines.push(row(if index == 0 { "heads" } else { "" }, &head(it)));
+    }
     match app.policies.as_slice() {
         [] => lines.push(row("policy", &format!("none: {} answers alone", app.models[0].name))),
         policies => lines.extend(policies.iter().map(|it| row("policy", &policy(it)))),
@@ -50,6 +53,15 @@ pub(super) fn text(file: &DeploymentFile, app: &App, local: SocketAddr) -> Strin
 
 fn row(label: &str, text: &str) -> String {
     format!("  {label:10}  {text}")
+}
+
+fn head(head: &LoadedHead) -> String {
+    let untrained = if head.header.trained { "" } else { ", NOT TRAINED" };
+    let (name, kind, model) = (&head.name, head.header.kind, &head.model);
+    format!(
+        "{name}  {kind} for {model}, {} parameters{untrained}",
+        count(head.parameters)
+    )
 }
 
 fn policy(policy: &LoadedPolicy) -> String {

@@ -4,6 +4,7 @@
 
 mod args;
 mod banner;
+mod heads;
 mod logging;
 mod output;
 mod parallel;
@@ -47,6 +48,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Some(Command::Serve(args)) => serve::serve(args),
         Some(Command::Plan(args)) => plan::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
+        Some(Command::Heads(args)) => heads::run(args),
         None => serve::serve(cli.serve),
     };
     let (error, code) = match ended {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tokenrouter_model::ModelError;
+use tokenrouter_model::heads::HeadError;
 use tokenrouter_model::text::TextError;
 use tokenrouter_policy::PolicyError;
 
@@ -71,6 +72,26 @@ pub enum DeploymentError {
         second: String,
         /// Where.
         source: Box<TextError>,
+    },
+    /// A head's file cannot be read.
+    #[error("head \"{head}\": cannot read {}: {source}", path.display())]
+    HeadRead {
+        /// The head.
+        head: String,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A head cannot be loaded, or does not fit its model.
+    #[error("head \"{head}\" of model \"{model}\": {source}")]
+    Head {
+        /// The head.
+        head: String,
+        /// The model.
+        model: String,
+        /// What is wrong.
+        source: Box<HeadError>,
     },
     /// No policy of that name, and no such file.
     #[error(

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tokenrouter_core::ModelIndex;
+use tokenrouter_core::limits::HEADS_MAX;
 
 use super::{DeploymentError, Launch, ModelSource, OptionValue, RequestOptions, Whole};
 
@@ -18,6 +20,9 @@ pub struct DeploymentFile {
     pub name: String,
     /// The models, by custom from the smallest to the largest.
     pub models: Vec<ModelEntry>,
+    /// Heads whose scores the policy may ask for.
+    #[serde(default)]
+    pub heads: Vec<HeadEntry>,
     /// The routing policy.
     #[serde(default)]
     pub policy: PolicyEntry,
@@ -33,7 +38,7 @@ pub struct DeploymentFile {
     /// What the file is called in messages.
     #[serde(skip)]
     pub file: String,
-    /// The folder that relative paths of models count from.
+    /// The folder that relative paths of models and heads count from.
     #[serde(skip)]
     pub base: PathBuf,
 }
@@ -46,6 +51,18 @@ pub struct ModelEntry {
     pub name: String,
     /// Where it comes from.
     pub source: ModelSource,
+}
+
+/// One head.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeadEntry {
+    /// Its name in the deployment, by which a policy asks for its score.
+    pub name: String,
+    /// The model at whose steps it is evaluated.
+    pub model: String,
+    /// Its file.
+    pub file: PathBuf,
 }
 
 /// The routing policy.
@@ -262,7 +279,45 @@ impl DeploymentFile {
                 ));
             }
         }
+        self.check_heads()?;
         self.failure_mode().map(drop)
+    }
+
+    fn check_heads(&self) -> Result<(), DeploymentError> {
+        if self.heads.len() > HEADS_MAX {
+            let found = self.heads.len();
+            return Err(self.contradiction(format!("{found} heads; at most {HEADS_MAX} are possible")));
+        }
+        for (index, head) in self.heads.iter().enumerate() {
+            check_name("a head's name", &head.name).map_err(|what| self.contradiction(what))?;
+            if self.heads[..index].iter().any(|earlier| earlier.name == head.name) {
+                let what = format!("two heads are named \"{}\"; names of heads must differ", head.name);
+                return Err(self.contradiction(what));
+            }
+            self.head_model(head)?;
+        }
+        Ok(())
+    }
+
+    /// The model that a head belongs to.
+    pub(super) fn head_model(&self, head: &HeadEntry) -> Result<ModelIndex, DeploymentError> {
+        let names: Vec<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
+        let index = names.iter().position(|name| *name == head.model);
+        index.map(|index| ModelIndex(index as u32)).ok_or_else(|| {
+            self.contradiction(format!(
+                "head \"{}\" is for model \"{}\"; the models are {}",
+                head.name,
+                head.model,
+                names.join(", ")
+            ))
+        })
+    }
+
+    fn contradiction(&self, what: String) -> DeploymentError {
+        DeploymentError::Contradiction {
+            file: self.file.clone(),
+            what,
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::StepLimits;
 use tokenrouter_engine::{EngineLimits, EngineModel, EngineParts, FailureMode};
 use tokenrouter_model::runner::{ModelInfo, Runner as _};
-use tokenrouter_policy::{Deployment, Generation, ModelFacts, PolicyHost, PolicyLimits, Setting};
+use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, PolicyHost, PolicyLimits, Setting};
 
+use super::heads::{self, LoadedHead};
 use super::models::Models;
 use super::{DeploymentError, DeploymentFile, Fallback, LimitsEntry, OnFailure, OnFailureMode, OptionValue, Plugin};
 
@@ -18,6 +19,8 @@ pub struct Loaded {
     pub parts: EngineParts,
     /// What is to be known of the models.
     pub models: Vec<LoadedModel>,
+    /// What is to be known of the heads.
+    pub heads: Vec<LoadedHead>,
     /// What is to be known of the policies, the default first.
     pub policies: Vec<LoadedPolicy>,
 }
@@ -64,13 +67,14 @@ pub struct LoadedOption {
 }
 
 impl DeploymentFile {
-    /// Loads models and policy. Takes as long as the models' weights do.
+    /// Loads models, heads and policy. Takes as long as the models' weights do.
     ///
     /// # Errors
     /// [`DeploymentError`]: something is missing, damaged, or does not fit the rest.
     pub fn load(&self) -> Result<Loaded, DeploymentError> {
         let on_fault = self.failure_mode()?;
-        let models = Models::load(self)?;
+        let mut models = Models::load(self)?;
+        let heads = heads::load(self, &mut models.runners)?;
         let loaded: Vec<_> = self
             .models
             .iter()
@@ -81,7 +85,7 @@ impl DeploymentFile {
                 info: runner.info().clone(),
             })
             .collect();
-        let generation = self.policy(&loaded)?;
+        let generation = self.policy(&loaded, &heads)?;
         let engine_models = loaded.iter().zip(models.runners);
         let parts = EngineParts {
             models: engine_models
@@ -102,6 +106,7 @@ impl DeploymentFile {
         Ok(Loaded {
             parts,
             models: loaded,
+            heads,
             policies: generation.iter().map(LoadedPolicy::of).collect(),
         })
     }
@@ -127,7 +132,7 @@ impl DeploymentFile {
     }
 
     /// The policy, configured for these models; `None` without one.
-    fn policy(&self, models: &[LoadedModel]) -> Result<Option<Generation>, DeploymentError> {
+    fn policy(&self, models: &[LoadedModel], heads: &[LoadedHead]) -> Result<Option<Generation>, DeploymentError> {
         let entry = &self.policy;
         let base: &Path = entry.base.as_deref().unwrap_or(&self.base);
         let Plugin::Component { given, bytes } = Plugin::find(&entry.plugin, base)? else {
@@ -149,7 +154,13 @@ impl DeploymentFile {
                     vocabulary: model.info.vocabulary,
                 })
                 .collect(),
-            heads: Vec::new(),
+            heads: heads
+                .iter()
+                .map(|head| HeadFacts {
+                    name: head.name.clone(),
+                    model: head.index,
+                })
+                .collect(),
         };
         let generation = configure(given, &bytes, &deployment, &entry.options)?;
         entry

@@ -3,6 +3,7 @@
 
 mod error;
 mod file;
+mod heads;
 mod launch;
 mod load;
 mod models;
@@ -17,9 +18,10 @@ mod tests;
 
 pub use error::DeploymentError;
 pub use file::{
-    BUILT_IN, DeploymentFile, Fallback, LaunchEntry, LimitsEntry, ModelEntry, OnFailure, OnFailureMode, PolicyEntry,
-    ServerEntry,
+    BUILT_IN, DeploymentFile, Fallback, HeadEntry, LaunchEntry, LimitsEntry, ModelEntry, OnFailure, OnFailureMode,
+    PolicyEntry, ServerEntry,
 };
+pub use heads::{LoadedHead, read_head};
 pub use launch::{Launch, LaunchError};
 pub use load::{Loaded, LoadedModel, LoadedOption, LoadedPolicy, configure};
 pub use plugin::{EMBEDDED_POLICIES, NO_PLUGIN, Plugin};

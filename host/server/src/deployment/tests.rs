@@ -107,6 +107,18 @@ fn errors_name_file_line_column_and_what_would_be_right() {
             "d.toml: policy.on_failure falls back to model \"x\"; the models are m",
         ),
         (
+            "[[heads]]\nname = \"h\"\nmodel = \"x\"\nfile = \"f\"\n",
+            "d.toml: head \"h\" is for model \"x\"; the models are m",
+        ),
+        (
+            "[[heads]]\nname = \"h h\"\nmodel = \"m\"\nfile = \"f\"\n",
+            "d.toml: a head's name is \"h h\"; it must be 1 to 64 ASCII letters, digits, `.`, `_` or `-`",
+        ),
+        (
+            "[[heads]]\nname = \"h\"\nmodel = \"m\"\n",
+            "d.toml:5:1: missing field `file`",
+        ),
+        (
             "[[models]]\nname = \"a/b\"\nsource = \"x\"\n",
             "d.toml: a model's name is \"a/b\"; it must be 1 to 64 ASCII letters, digits, `.`, `_` or `-`",
         ),

@@ -6,7 +6,7 @@ use tokenrouter_engine::{Engine, EngineError};
 
 use super::ModelNames;
 use super::answer::UnknownFields;
-use crate::deployment::{DeploymentFile, Loaded, LoadedModel, LoadedPolicy, RequestOptions};
+use crate::deployment::{DeploymentFile, Loaded, LoadedHead, LoadedModel, LoadedPolicy, RequestOptions};
 
 /// An engine that runs, and what clients may know of it.
 pub struct App {
@@ -16,6 +16,8 @@ pub struct App {
     pub names: ModelNames,
     /// The models, in the deployment's order.
     pub models: Vec<LoadedModel>,
+    /// The heads.
+    pub heads: Vec<LoadedHead>,
     /// The policies, the default first.
     pub policies: Vec<LoadedPolicy>,
     /// When the engine was started, in seconds since 1970.
@@ -46,6 +48,7 @@ impl App {
             engine: Engine::start(loaded.parts).map_err(Box::new)?,
             names,
             models: loaded.models,
+            heads: loaded.heads,
             policies: loaded.policies,
             started_s: now_s(),
             launch: file.launch.rule.to_string(),

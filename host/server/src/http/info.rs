@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tokenrouter_engine::stats::ModelStats;
 
 use super::{App, limits as field_limits};
-use crate::deployment::{LoadedModel, LoadedPolicy};
+use crate::deployment::{LoadedHead, LoadedModel, LoadedPolicy};
 
 /// All of it as one object.
 pub(super) async fn show(State(app): State<Arc<App>>) -> Json<Value> {
@@ -20,6 +20,7 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Json<Value> {
         "started": app.started_s,
         "ready": app.engine.is_ready(),
         "models": app.models.iter().map(model).collect::<Vec<_>>(),
+        "heads": app.heads.iter().map(head).collect::<Vec<_>>(),
         "policies": app.policies.iter().map(policy).collect::<Vec<_>>(),
         "on_failure": app.on_failure,
         "launch": app.launch,
@@ -54,6 +55,21 @@ fn model(model: &LoadedModel) -> Value {
         "vocabulary": model.info.vocabulary,
         "context_max": model.info.context_max,
         "kv_bytes_per_token": model.info.kv_bytes_per_token,
+    })
+}
+
+fn head(head: &LoadedHead) -> Value {
+    json!({
+        "name": head.name,
+        "model": head.model,
+        "file": head.file,
+        "kind": head.header.kind,
+        "inputs": head.header.inputs,
+        "parameters": head.parameters,
+        "trained": head.header.trained,
+        "threshold": head.header.threshold,
+        "source": head.header.source,
+        "sha256": head.digest.to_string(),
     })
 }
 

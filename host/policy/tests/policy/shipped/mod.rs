@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::policy::{Admission, Decisions, LeavingRow, Parcel, PolicyState, RouteBatch};
-use tokenrouter_policy::{Deployment, Generation, ModelFacts, PolicyCode, PolicyInstance, Setting, Value};
+use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, PolicyCode, PolicyInstance, Setting, Value};
 
 use crate::component::{admitting, host};
 
@@ -60,7 +60,12 @@ fn deployment(models: &[&str]) -> Deployment {
     Deployment {
         name: "test".to_owned(),
         models: models.iter().map(facts).collect(),
-        heads: ["citer", "co-llm", "r2r", "request-level"].map(str::to_owned).to_vec(),
+        heads: ["citer", "co-llm", "r2r", "request-level"]
+            .map(|name| HeadFacts {
+                name: name.to_owned(),
+                model: ModelIndex(0),
+            })
+            .to_vec(),
     }
 }
 

@@ -3,13 +3,17 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use tokenrouter_core::ModelIndex;
 use tokenrouter_core::policy::{Admission, Admitting};
 use tokenrouter_host::deployment::{NO_PLUGIN, Plugin, configure};
 use tokenrouter_planner::sim::{ANSWER_TOKENS, ClosedLoop, PROMPT, Report};
-use tokenrouter_policy::{Deployment, Generation, ModelFacts, Setting};
+use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, Setting};
 
 /// Width of the simulated models' logits, for policies that ask.
 const VOCABULARY: u32 = 151_936;
+
+/// The names by which policies ask for heads. In a simulation their scores are draws, as other signals of logits are.
+const HEADS: [&str; 4] = ["r2r", "citer", "co-llm", "request-level"];
 
 /// A component, configured for `models` simulated models. They are named model-0, model-1, …
 ///
@@ -27,7 +31,12 @@ pub(super) fn load(plugin: &str, config: &[Setting], models: usize) -> anyhow::R
     let deployment = Deployment {
         name: "simulation".to_owned(),
         models: (0..models).map(facts).collect(),
-        heads: Vec::new(),
+        heads: HEADS
+            .map(|name| HeadFacts {
+                name: name.to_owned(),
+                model: ModelIndex(0),
+            })
+            .to_vec(),
     };
     let options = config
         .iter()

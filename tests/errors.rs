@@ -282,13 +282,10 @@ async fn names_that_lead_nowhere_are_told_with_those_that_do() {
 async fn parameters_that_are_known_but_not_served_are_refused_unless_they_change_nothing() {
     let server = Server::start(&[]);
     for (param, value, neutral) in [
-        ("n", json!(2), json!(1)),
-        ("echo", json!(true), json!(false)),
-        ("logprobs", json!(5), json!(null)),
-        ("logit_bias", json!({ "5": 1 }), json!({})),
-        ("presence_penalty", json!(0.5), json!(0)),
         ("suffix", json!("."), json!("")),
-        ("ignore_eos", json!(true), json!(false)),
+        ("bad_words", json!(["1"]), json!([])),
+        ("allowed_token_ids", json!([1]), json!([])),
+        ("truncate_prompt_tokens", json!(5), json!(null)),
         (
             "response_format",
             json!({ "type": "json_object" }),

@@ -356,7 +356,7 @@ async fn lmdeploy_4186_all_forms_of_a_prompt_and_their_indices() {
     let (first, second) = (ask(json!(PROMPT), 2).await, ask(json!(other), 2).await);
     let ids = [&first[0]["prompt_token_ids"], &second[0]["prompt_token_ids"]];
     let texts = |choices: &[Value]| -> Vec<Value> { choices.iter().map(|choice| choice["text"].clone()).collect() };
-    let expected = texts(&[first.clone(), second].concat());
+    let expected = texts(&[first.clone(), second.clone()].concat());
     assert_eq!(texts(&ask(json!([PROMPT, other]), 2).await), expected);
     assert_eq!(texts(&ask(json!(ids), 2).await), expected);
     assert_eq!(texts(&ask(ids[0].clone(), 2).await), expected[..2]);

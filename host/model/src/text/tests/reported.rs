@@ -36,6 +36,20 @@ fn ferrox_124_split_emoji_is_whole() {
     );
 }
 
+/// The same report, token by token: what a client is told of a part of a character are its bytes, which add up.
+#[test]
+fn ferrox_124_bytes_of_split_emoji_add_up() {
+    for (fixture, tokens) in [
+        (fixtures::llama(), ["<0xF0>", "<0x9F>", "<0x98>", "<0x80>"]),
+        (fixtures::byte_level(), ["ð", "Ł", "ĺ", "Ģ"]),
+    ] {
+        let bytes = tokens.map(|token| fixture.ours.token_bytes(fixture.id(token)));
+        assert_eq!(bytes.concat(), "😀".as_bytes(), "{}", fixture.name);
+    }
+    let llama = fixtures::llama();
+    assert_eq!(llama.ours.token_bytes(llama.id("▁h")), b" h", "text is its own bytes");
+}
+
 /// The stream decoder failed ("invalid prefix") where decoding more tokens changes how the earlier ones decode.
 #[test]
 fn tokenizers_1705_no_prefix_is_invalid() {

@@ -33,11 +33,10 @@ pub(super) fn penalties(fields: &Fields<'_>) -> Result<Penalties, ApiError> {
 
 /// `logit_bias`: an object of token ids and numbers.
 pub(super) fn logit_bias(fields: &Fields<'_>, tokenizer: &Tokenizer) -> Result<Vec<(TokenId, f32)>, ApiError> {
-    let Some(Value::Object(biases)) = fields.get("logit_bias") else {
-        return match fields.get("logit_bias") {
-            None => Ok(Vec::new()),
-            Some(other) => Err(fields.wrong("logit_bias", "an object of token ids and numbers", other)),
-        };
+    let biases = match fields.get("logit_bias") {
+        None => return Ok(Vec::new()),
+        Some(Value::Object(biases)) => biases,
+        Some(other) => return Err(fields.wrong("logit_bias", "an object of token ids and numbers", other)),
     };
     let (found, max) = (biases.len(), limits::LOGIT_BIAS_TOKENS_MAX);
     if found > max {

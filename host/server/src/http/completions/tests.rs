@@ -128,7 +128,6 @@ fn every_field_reaches_the_job() {
         }),
         (json!({ "logit_bias": { "20": -100, "3": 0.5 } }), |job| {
             job.logit_bias = vec![(20, -100.0), (3, 0.5)];
-            job.logit_bias.sort_by_key(|(token, _)| token.to_string());
         }),
         (json!({ "stop": "A" }), |job| job.stop = vec!["A".to_owned()]),
         (json!({ "stop": ["A", ";"] }), |job| {
@@ -452,7 +451,9 @@ fn fields_that_nobody_knows_are_told_apart() {
         body(&json!({ "user": "me", "unheard_of": [1], "zzz": null, "n": 1, "suffix": "", "stop": null, "top": 0 }));
     let fields = Fields::of_body(&body).unwrap();
     with_served(|served| read(served, &fields)).map(drop).unwrap();
-    assert_eq!(fields.unread().collect::<Vec<_>>(), ["top", "unheard_of"]);
+    let mut unread: Vec<_> = fields.unread().collect();
+    unread.sort_unstable();
+    assert_eq!(unread, ["top", "unheard_of"]);
 }
 
 /// The bounds of an answer that were not given count too.

@@ -9,6 +9,8 @@
 //! 3. [`Generation::instance`] makes a [`PolicyInstance`], one for each thread that routes. It holds at most one
 //!    WebAssembly store, made at the first call and thrown away after any fault.
 //!
+//! [`conformance`] finds out by calling whether a policy keeps the contract.
+//!
 //! Every call runs under the deadline, memory and stack limits of [`PolicyLimits`], whatever the policy does, and
 //! everything it returns is checked before the caller sees it. The contract is `wit/policy.wit`.
 
@@ -17,6 +19,7 @@ mod bindings;
 mod call;
 mod code;
 mod compile;
+pub mod conformance;
 mod convert;
 mod deployment;
 mod description;
@@ -43,4 +46,4 @@ pub use generation::Generation;
 pub use host::PolicyHost;
 pub use instance::{InstanceCounts, PolicyInstance};
 pub use limits::{LOG_LINE_BYTES_MAX, PolicyLimits};
-pub use verify::{CONTRACT_PACKAGE, CONTRACT_VERSION};
+pub use verify::{CONTRACT_PACKAGE, CONTRACT_VERSION, Surface};

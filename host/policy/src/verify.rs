@@ -28,17 +28,42 @@ pub(crate) fn verify(bytes: &[u8], bytes_max: usize) -> Result<(), PolicyError> 
     if Parser::is_core_wasm(bytes) {
         return Err(PolicyError::CoreModule);
     }
-    let surface = Surface::read(bytes).map_err(|error| PolicyError::Invalid {
+    let outside = Outside::read(bytes).map_err(|error| PolicyError::Invalid {
         reason: error.to_string(),
     })?;
-    surface.check_contract()?;
-    surface.check_imports()?;
-    surface.check_exports()
+    outside.check_contract()?;
+    outside.check_imports()?;
+    outside.check_exports()
 }
 
-/// The names on the outside of a component.
+/// The names on the outside of a component, for tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surface {
+    /// What it needs: for a policy `log`, and the contract's types.
+    pub imports: Vec<String>,
+    /// What it offers.
+    pub exports: Vec<String>,
+}
+
+impl Surface {
+    /// Reads a component's imports and exports, without compiling anything.
+    ///
+    /// # Errors
+    /// [`PolicyError::Invalid`] if the bytes are no component.
+    pub fn read(bytes: &[u8]) -> Result<Self, PolicyError> {
+        let outside = Outside::read(bytes).map_err(|error| PolicyError::Invalid {
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            imports: outside.imports.into_iter().map(|import| import.name).collect(),
+            exports: outside.exports,
+        })
+    }
+}
+
+/// A [`Surface`] that knows which imports are only types.
 #[derive(Default)]
-struct Surface {
+struct Outside {
     imports: Vec<Import>,
     exports: Vec<String>,
 }
@@ -49,9 +74,9 @@ struct Import {
     is_type: bool,
 }
 
-impl Surface {
+impl Outside {
     fn read(bytes: &[u8]) -> wasmparser::Result<Self> {
-        let mut surface = Self::default();
+        let mut outside = Self::default();
         let mut depth = 0u32;
         for payload in Parser::new(0).parse_all(bytes) {
             match payload? {
@@ -61,7 +86,7 @@ impl Surface {
                     for import in section {
                         let import = import?;
                         let is_type = matches!(import.ty, ComponentTypeRef::Type(_));
-                        surface.imports.push(Import {
+                        outside.imports.push(Import {
                             name: import.name.name.to_owned(),
                             is_type,
                         });
@@ -69,13 +94,13 @@ impl Surface {
                 }
                 Payload::ComponentExportSection(section) if depth == 0 => {
                     for export in section {
-                        surface.exports.push(export?.name.name.to_owned());
+                        outside.exports.push(export?.name.name.to_owned());
                     }
                 }
                 _ => {}
             }
         }
-        Ok(surface)
+        Ok(outside)
     }
 
     /// Policies name the contract through its interfaces: `tokenrouter:policy/types@0.1.0`.

@@ -2,6 +2,7 @@
 
 mod calls;
 mod component;
+mod conformance;
 mod faults;
 mod load;
 mod log;

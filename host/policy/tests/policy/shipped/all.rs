@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::draw::{Purpose, bits, uniform_f32};
 use tokenrouter_core::policy::{Decisions, LeavingRow, RouteBatch};
+use tokenrouter_policy::conformance::{Effort, examine};
 use tokenrouter_policy::{Generation, PolicyError};
 
 use super::{NAMES, SMALL, bytes, configure, deployment, load, number};
@@ -58,6 +59,17 @@ fn one_model_is_refused() {
             matches!(&error, Some(PolicyError::ConfigRefused { text }) if text.contains("at least 2")),
             "{name}: {error:?}"
         );
+    }
+}
+
+#[test]
+fn they_keep_the_contract() {
+    let seed = RandomState::new().build_hasher().finish();
+    for name in NAMES {
+        let report = examine(&configure(name, &[]), Effort { seed, rounds: 2 });
+        if let Some(error) = report.first_failure() {
+            panic!("{name}, seed {seed}: {error}");
+        }
     }
 }
 

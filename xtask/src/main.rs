@@ -2,17 +2,15 @@
 //! the committed sources.
 
 mod build;
-mod component;
 mod lock;
 mod plugins;
-mod sysroot;
-mod toolchain;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use tokenrouter_authoring::{component, toolchain};
 
 use crate::lock::Lock;
 use crate::plugins::Plugins;
@@ -64,7 +62,7 @@ fn main() -> ExitCode {
 
 fn build_into(out: Option<&Path>) -> Result<String> {
     let plugins = Plugins::load(root())?;
-    let toolchain = toolchain::find(&plugins.root)?;
+    let toolchain = toolchain::find(&plugins.root.join("target"))?;
     say(&format!(
         "building {} policies with {toolchain}",
         plugins.policies.len()

@@ -1,20 +1,25 @@
 //! From a core module to a component, and what a policy's component may import.
 
-use anyhow::{Context, Result, bail};
 use wit_component::{ComponentEncoder, DecodedWasm};
 use wit_parser::{Function, WorldItem, WorldKey};
+
+use crate::AuthoringError;
 
 /// Wraps a core module that the SDK's bindings were linked into, validates the component and checks its world.
 ///
 /// # Errors
 /// If the module carries no contract, is not valid, or imports or lacks something a policy must not.
-pub fn from_module(module: &[u8]) -> Result<Vec<u8>> {
+pub fn from_module(module: &[u8]) -> Result<Vec<u8>, AuthoringError> {
+    let refuse = |what: &str, error: &dyn std::fmt::Display| AuthoringError::Component(format!("{what}: {error:#}"));
     let component = ComponentEncoder::default()
         .validate(true)
         .module(module)
-        .context("the module does not carry the contract; does the crate have `tokenrouter_sdk::export!(…)`?")?
+        .map_err(|error| {
+            let what = "the module does not carry the contract; does the crate have `tokenrouter_sdk::export!(…)`?";
+            refuse(what, &error)
+        })?
         .encode()
-        .context("cannot make a component of the module")?;
+        .map_err(|error| refuse("cannot make a component of the module", &error))?;
     check_world(&component)?;
     Ok(component)
 }
@@ -22,9 +27,13 @@ pub fn from_module(module: &[u8]) -> Result<Vec<u8>> {
 const EXPORTS: [&str; 6] = ["describe", "init", "admit", "route", "send", "receive"];
 
 /// Checks that a component has the contract's exports and imports `log` and types alone: no system interface.
-fn check_world(component: &[u8]) -> Result<()> {
-    let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
-        bail!("not a component");
+fn check_world(component: &[u8]) -> Result<(), AuthoringError> {
+    let refuse = |text: String| Err(AuthoringError::Component(text));
+    let decoded = wit_component::decode(component);
+    let DecodedWasm::Component(resolve, world) =
+        decoded.map_err(|error| AuthoringError::Component(error.to_string()))?
+    else {
+        return refuse("not a component".to_owned());
     };
     let world = &resolve.worlds[world];
     for (key, item) in &world.imports {
@@ -32,10 +41,12 @@ fn check_world(component: &[u8]) -> Result<()> {
             (WorldKey::Name(name), WorldItem::Function(Function { .. })) if name == "log" => {}
             (_, WorldItem::Type { .. }) => {}
             (_, WorldItem::Interface { id, .. }) if resolve.interfaces[*id].functions.is_empty() => {}
-            (key, _) => bail!(
-                "it imports \"{}\"; a policy may import only `log` and the contract's types",
-                resolve.name_world_key(key)
-            ),
+            (key, _) => {
+                return refuse(format!(
+                    "it imports \"{}\"; a policy may import only `log` and the contract's types",
+                    resolve.name_world_key(key)
+                ));
+            }
         }
     }
     for wanted in EXPORTS {
@@ -44,7 +55,7 @@ fn check_world(component: &[u8]) -> Result<()> {
             .keys()
             .any(|key| matches!(key, WorldKey::Name(name) if name == wanted))
         {
-            bail!("it lacks the export \"{wanted}\"");
+            return refuse(format!("it lacks the export \"{wanted}\""));
         }
     }
     Ok(())

@@ -6,10 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
-
-use crate::build::clean_environment;
-use crate::sysroot;
+use crate::{AuthoringError, sysroot};
 
 /// What policies are compiled for.
 pub const TARGET: &str = "wasm32-unknown-unknown";
@@ -97,11 +94,12 @@ impl Compiler {
     }
 }
 
-/// The active compiler if it has the target; else any compiler that has it; else any that has the library's sources.
+/// The active compiler if it has the target; else any compiler that has it; else any that has the library's sources, of which
+/// the library is built under `cache` (a minute), once for each compiler.
 ///
 /// # Errors
 /// If there is none: says what to install.
-pub fn find(root: &Path) -> Result<Toolchain> {
+pub fn find(cache: &Path) -> Result<Toolchain, AuthoringError> {
     let compilers = compilers();
     if let Some(compiler) = compilers.iter().find(|compiler| compiler.has_target()) {
         let linker = if compiler.own_linker().is_some() {
@@ -119,7 +117,7 @@ pub fn find(root: &Path) -> Result<Toolchain> {
     }
     if let Some(compiler) = compilers.iter().find(|compiler| compiler.has_sources()) {
         let linker = linker(&compilers)?;
-        let sysroot = sysroot::build(root, compiler)?;
+        let sysroot = sysroot::build(cache, compiler)?;
         let flags = vec![format!("--sysroot={}", sysroot.display())];
         let library = compiler.library();
         return Ok(Toolchain {
@@ -129,11 +127,7 @@ pub fn find(root: &Path) -> Result<Toolchain> {
             library,
         });
     }
-    bail!(
-        "no standard library for {TARGET} is here. Install one:\n  \
-         with rustup:  rustup target add {TARGET}\n  \
-         on Debian:    apt-get install -y --no-install-recommends rustc-web rust-web-src"
-    )
+    Err(AuthoringError::NoToolchain)
 }
 
 /// Every `rustc` of this machine, the active one first, one for each sysroot.
@@ -153,30 +147,12 @@ fn compilers() -> Vec<Compiler> {
 }
 
 /// A linker for Wasm: the one of any toolchain, or LLVM's from the path.
-fn linker(compilers: &[Compiler]) -> Result<PathBuf> {
+fn linker(compilers: &[Compiler]) -> Result<PathBuf, AuthoringError> {
     let path = env::var_os("PATH").unwrap_or_default();
     let named = env::split_paths(&path).flat_map(|folder| [folder.join("wasm-ld"), folder.join("rust-lld")]);
     compilers
         .iter()
         .find_map(Compiler::own_linker)
         .or_else(|| named.into_iter().find(|path| path.is_file()))
-        .context("no linker for WebAssembly is here: install rustup's toolchain (it has rust-lld) or lld (wasm-ld)")
-}
-
-/// The cargo that runs this task.
-pub fn cargo() -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    clean_environment(&mut command);
-    command
-}
-
-/// Runs a command with its output shown.
-pub fn run(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    if !status.success() {
-        bail!("{} failed: {status}", command.get_program().display());
-    }
-    Ok(())
+        .ok_or(AuthoringError::NoLinker)
 }

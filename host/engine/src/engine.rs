@@ -27,6 +27,7 @@ use crate::replan::Replanner;
 use crate::stats::{EngineStats, ModelCounters};
 use crate::stream::AnswerStream;
 use crate::subserver::{Subserver, SubserverParts};
+use crate::trace::{TraceSink, Tracer};
 
 mod submit;
 
@@ -82,6 +83,8 @@ pub struct EngineParts {
     pub rule: LaunchRule,
     /// Bounds.
     pub limits: EngineLimits,
+    /// Where a record of all decisions goes, if one is kept.
+    pub trace: Option<TraceSink>,
 }
 
 /// Why an engine does not start.
@@ -215,6 +218,7 @@ pub struct Engine {
     active: Vec<Active>,
     on_fault: FailureMode,
     limits: EngineLimits,
+    trace: Option<TraceSink>,
     threads: Vec<JoinHandle<()>>,
     /// Stops the planner when it is dropped, if there is one.
     replanner: Option<(Sender<()>, JoinHandle<()>)>,
@@ -269,6 +273,7 @@ impl Engine {
             active,
             on_fault: parts.on_fault,
             limits,
+            trace: parts.trace,
             threads: Vec::new(),
             replanner: None,
         };
@@ -285,6 +290,10 @@ impl Engine {
                 tokenizer: engine.tokenizer.clone(),
                 on_fault: parts.on_fault,
                 counters: engine.counters[index].clone(),
+                tracer: engine
+                    .trace
+                    .clone()
+                    .map(|sink| Tracer::new(sink, engine.tokenizer.clone())),
             });
             let thread = std::thread::Builder::new().name(format!("model-{}", model.name));
             engine.threads.push(thread.spawn(move || subserver.run())?);

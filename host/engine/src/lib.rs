@@ -13,6 +13,7 @@ mod replan;
 pub mod stats;
 pub mod stream;
 mod subserver;
+pub mod trace;
 
 pub use engine::{Engine, EngineError, EngineLimits, EngineModel, EngineParts};
 pub use job::{Job, SubmitError, Target};

@@ -21,6 +21,7 @@ use crate::engine::Shared;
 use crate::generations::{Generations, Registry};
 use crate::link::{Inbox, Message};
 use crate::stats::ModelCounters;
+use crate::trace::Tracer;
 
 /// What a subserver is made of.
 pub(crate) struct SubserverParts {
@@ -35,6 +36,7 @@ pub(crate) struct SubserverParts {
     pub(crate) tokenizer: Tokenizer,
     pub(crate) on_fault: FailureMode,
     pub(crate) counters: Arc<ModelCounters>,
+    pub(crate) tracer: Option<Tracer>,
 }
 
 /// One model with its scheduler. All buffers are kept from step to step.
@@ -48,6 +50,7 @@ pub(crate) struct Subserver {
     generations: Generations,
     on_fault: FailureMode,
     counters: Arc<ModelCounters>,
+    tracer: Option<Tracer>,
     routing: Routing,
     views: Vec<ModelView>,
     batch: StepBatch,
@@ -70,6 +73,7 @@ impl Subserver {
             shared: parts.shared,
             on_fault: parts.on_fault,
             counters: parts.counters,
+            tracer: parts.tracer,
             routing: Routing::default(),
             views: Vec::new(),
             batch: parts.limits.batch(parts.kv_blocks),
@@ -243,9 +247,11 @@ impl Subserver {
             });
         }
         let start = Instant::now();
-        let ran = self
-            .runner
-            .step(&self.batch, &asks, self.generations.plans(), &mut self.output);
+        let mut plans = self.generations.plans();
+        if let Some(tracer) = &mut self.tracer {
+            plans = tracer.extend(plans);
+        }
+        let ran = self.runner.step(&self.batch, &asks, plans, &mut self.output);
         drop(asks);
         let kept_before = self.scheduler.waiting();
         match ran {
@@ -271,6 +277,9 @@ impl Subserver {
 
     /// Asks the policies about the step's candidates and settles it.
     fn settle(&mut self) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.split(&mut self.output);
+        }
         let result = StepResult {
             candidates: &self.output.candidates,
             signals: &self.output.signals,
@@ -285,6 +294,9 @@ impl Subserver {
             self.on_fault,
             &mut self.verdicts,
         );
+        if let Some(tracer) = &self.tracer {
+            tracer.step(self.model, self.scheduler.candidates(), &self.output, &self.verdicts);
+        }
         for (row, request) in self.scheduler.candidates_mut().enumerate() {
             request.answer.stage(self.output.row_logprobs(row));
         }

@@ -3,6 +3,7 @@
 //! | module | what it knows |
 //! |---|---|
 //! | [`deployment`] | the deployment file, loading its models and policy |
+//! | [`trace`] | what policies were asked and what was decided, in a file |
 //! | [`http`] | the OpenAI-compatible API over an engine, and the loop that accepts connections |
 //!
 //! The command line is the binary's own.
@@ -10,3 +11,4 @@
 
 pub mod deployment;
 pub mod http;
+pub mod trace;

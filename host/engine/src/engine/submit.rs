@@ -69,6 +69,9 @@ impl Engine {
                 }
             })
         };
+        if let Some(trace) = &self.trace {
+            trace.admitted(id, job, self.generation(generation), &admission);
+        }
         let (writer, mut stream) = answer_stream(id, job.seed, on_abandon);
         if job.max_tokens == 0 {
             let prompt_tokens = job.prompt.len() as u32;
@@ -145,6 +148,12 @@ impl Engine {
         tokens.sort_unstable();
         tokens.dedup();
         tokens.into()
+    }
+
+    /// A generation that requests are admitted to, by its id.
+    fn generation(&self, id: Option<GenerationId>) -> Option<(GenerationId, Generation)> {
+        let active = self.active.iter().find(|active| Some(active.id) == id)?;
+        Some((active.id, active.generation.clone()))
     }
 
     fn check_job(&self, job: &Job, stop_tokens: &[TokenId]) -> Result<(), SubmitError> {

@@ -9,7 +9,7 @@ use super::Effort;
 use super::report::Outcome;
 use super::vectors::{Flavour, Vectors, flavours};
 use crate::live::Live;
-use crate::{Call, Generation, PolicyError, PolicyInstance, Setting, Value, convert};
+use crate::{Call, Generation, OptionInfo, PolicyError, PolicyInstance, Setting, Value, convert};
 
 /// Rows of the batches that are routed.
 const SIZES: [usize; 4] = [0, 1, 8, 64];
@@ -176,19 +176,7 @@ pub(super) fn init(subject: &Subject<'_>) -> Outcome {
 pub(super) fn admit(subject: &Subject<'_>) -> Outcome {
     let generation = subject.generation;
     let mut kept = generation.instance();
-    let own: Vec<Setting> = generation
-        .description()
-        .options
-        .iter()
-        .filter(|option| option.per_request)
-        .map(|option| {
-            let given = generation.config().iter().find(|setting| setting.name == option.name);
-            Setting {
-                name: option.name.clone(),
-                value: given.map_or(&option.default, |setting| &setting.value).clone(),
-            }
-        })
-        .collect();
+    let own = values_in_force(generation);
     let (mut refused, mut entries) = (0, BTreeSet::new());
     let requests = 12 * subject.rounds;
     for index in 0..requests {
@@ -219,6 +207,28 @@ pub(super) fn admit(subject: &Subject<'_>) -> Outcome {
         "{requests} requests, {refused} refused, first model {}",
         entries.join(" or ")
     ))
+}
+
+/// The options that a request may set, at the values that hold without it: those the configuration gives, and the declared
+/// defaults where it gives nothing that a default could hang on.
+fn values_in_force(generation: &Generation) -> Vec<Setting> {
+    let given = generation.config();
+    let options = generation
+        .description()
+        .options
+        .iter()
+        .filter(|option| option.per_request);
+    let setting = |option: &OptionInfo| {
+        let configured = given.iter().find(|setting| setting.name == option.name);
+        let default = || {
+            given.is_empty().then(|| Setting {
+                name: option.name.clone(),
+                value: option.default.clone(),
+            })
+        };
+        configured.cloned().or_else(default)
+    };
+    options.filter_map(setting).collect()
 }
 
 /// Every batch is answered in the right shape, and so is the departure of every row that leaves.

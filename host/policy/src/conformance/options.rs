@@ -4,10 +4,12 @@ use super::checks::{Subject, failed, passed};
 use super::report::Outcome;
 use crate::{PolicyError, Setting, Value};
 
-/// Leaving an option out and giving its declared default are the same.
+/// Leaving an option out and giving its declared default are the same. Where other options are given, a default may hang on
+/// them (a threshold on its unit), so there it is only told.
 pub(super) fn defaults(subject: &Subject<'_>) -> Outcome {
     let generation = subject.generation;
-    let mut config = generation.config().to_vec();
+    let given = generation.config();
+    let mut config = given.to_vec();
     for option in &generation.description().options {
         if !config.iter().any(|setting| setting.name == option.name) {
             config.push(Setting {
@@ -16,10 +18,16 @@ pub(super) fn defaults(subject: &Subject<'_>) -> Outcome {
             });
         }
     }
-    match generation.code().configure(generation.deployment(), &config) {
-        Ok(written) if written.plan() == generation.plan() => passed(format!("{} options", config.len())),
-        Ok(_) => failed("with its defaults written out the policy returns another plan than without them"),
-        Err(error) => failed(format!("the declared defaults are not accepted: {error}")),
+    let reason = match generation.code().configure(generation.deployment(), &config) {
+        Ok(written) if written.plan() == generation.plan() => return passed(format!("{} options", config.len())),
+        Ok(_) => "with its defaults written out the policy returns another plan than without them".to_owned(),
+        Err(error) if error.is_fault() => return failed(format!("with its defaults written out: {error}")),
+        Err(error) => format!("the declared defaults are not accepted: {error}"),
+    };
+    if given.is_empty() {
+        failed(reason)
+    } else {
+        Outcome::Noted(format!("beside the options that are given, {reason}"))
     }
 }
 

@@ -10,7 +10,10 @@ use tokenrouter_host::deployment::{
 use tokenrouter_policy::Setting;
 
 use super::heads::{HEADS_EXAMPLES, HeadsArgs};
+use super::calibrate::{CALIBRATE_EXAMPLES, CalibrateArgs};
 use super::plan::{PLAN_EXAMPLES, PlanArgs};
+use super::policy::{POLICY_EXAMPLES, PolicyArgs};
+use super::record::RecordArgs;
 use super::simulate::{SIMULATE_EXAMPLES, SimulateArgs};
 
 const ABOUT: &str = "Serves one answer from several language models: a small model writes, and after every token a routing \
@@ -57,6 +60,12 @@ pub(super) enum Command {
     /// Predict throughput for delayed batching, and the threshold to wait for
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(PlanArgs),
+    /// Write a routing policy, build it, check it, measure it, replay requests through it
+    #[command(after_help = POLICY_EXAMPLES)]
+    Policy(PolicyArgs),
+    /// Find the threshold at which the large model writes a wanted share of the tokens
+    #[command(after_help = CALIBRATE_EXAMPLES)]
+    Calibrate(CalibrateArgs),
     /// Run the scheduler in virtual time, to compare launch rules
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(SimulateArgs),
@@ -91,6 +100,8 @@ pub(super) struct ServeArgs {
     /// [default: the deployment's, 30 if it has none]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     pub(super) drain: Option<Whole<0, 86_400>>,
+    #[command(flatten)]
+    pub(super) record: RecordArgs,
     /// What goes to the log on standard error: a level (error, warn, info, debug, trace), or levels by target as in
     /// info,tokenrouter_engine=debug
     #[arg(long, value_name = "FILTER", default_value = super::logging::DEFAULT)]

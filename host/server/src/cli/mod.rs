@@ -5,10 +5,13 @@
 mod args;
 mod banner;
 mod heads;
+mod calibrate;
 mod logging;
 mod output;
 mod parallel;
 mod plan;
+mod policy;
+mod record;
 mod serve;
 mod signals;
 mod simulate;
@@ -47,6 +50,8 @@ pub fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
         Some(Command::Serve(args)) => serve::serve(args),
         Some(Command::Plan(args)) => plan::run(&args),
+        Some(Command::Calibrate(args)) => calibrate::run(&args),
+        Some(Command::Policy(args)) => policy::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Heads(args)) => heads::run(args),
         None => serve::serve(cli.serve),

@@ -11,13 +11,18 @@ use super::{Failure, banner, logging};
 
 pub(super) fn serve(args: ServeArgs) -> Result<(), Failure> {
     logging::start(&args.log).map_err(Failure::Asked)?;
+    let record = args.record.clone();
     let file = args.deployment().map_err(Failure::asked)?;
-    let loaded = file.load().map_err(Failure::asked)?;
+    let mut loaded = file.load().map_err(Failure::asked)?;
+    let recorder = record.start(&file, &mut loaded)?;
     let app = Arc::new(App::start(&file, loaded).map_err(Failure::other)?);
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::other)?;
     let result = runtime.block_on(listen(&file, &app));
     // Connections that were not waited for are dropped here, and with them their requests.
     runtime.shutdown_background();
+    if let Some(recorder) = recorder {
+        recorder.finish();
+    }
     result
 }
 

@@ -8,6 +8,7 @@ use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::HEADS_MAX;
 
 use super::{DeploymentError, Launch, ModelSource, OptionValue, RequestOptions, Whole};
+use super::{DeploymentError, Launch, ModelSource, OptionValue, PolicyLimitsEntry, Whole};
 
 /// The deployment that is served when none is named: `config/tiny.toml`.
 pub const BUILT_IN: &str = include_str!("../../../../config/tiny.toml");
@@ -77,6 +78,8 @@ pub struct PolicyEntry {
     pub options: BTreeMap<String, OptionValue>,
     /// What requests may set of them.
     pub request_options: RequestOptions,
+    /// Bounds of this policy and of every one that is uploaded.
+    pub limits: PolicyLimitsEntry,
     /// The folder that a relative path counts from; the deployment's own if `None`.
     #[serde(skip)]
     pub base: Option<PathBuf>,
@@ -90,6 +93,7 @@ impl Default for PolicyEntry {
             on_failure: OnFailure::default(),
             options: BTreeMap::new(),
             request_options: RequestOptions::default(),
+            limits: PolicyLimitsEntry::default(),
             base: None,
         }
     }

@@ -102,6 +102,7 @@ impl DeploymentFile {
             on_fault,
             rule: self.launch.rule.0.clone(),
             limits: self.limits.engine(),
+            trace: None,
         };
         Ok(Loaded {
             parts,
@@ -162,7 +163,8 @@ impl DeploymentFile {
                 })
                 .collect(),
         };
-        let generation = configure(given, &bytes, &deployment, &entry.options)?;
+        let host = PolicyHost::new(self.policy.limits.policy_limits()).map_err(DeploymentError::PolicyHost)?;
+        let generation = configure_with(&host, given, &bytes, &deployment, &entry.options)?;
         entry
             .request_options
             .check(&generation.description().options)
@@ -184,13 +186,23 @@ pub fn configure(
     deployment: &Deployment,
     options: &BTreeMap<String, OptionValue>,
 ) -> Result<Generation, DeploymentError> {
+    // Code and instances outlive their host.
+    let host = PolicyHost::new(PolicyLimits::default()).map_err(DeploymentError::PolicyHost)?;
+    configure_with(&host, given, bytes, deployment, options)
+}
+
+fn configure_with(
+    host: &PolicyHost,
+    given: String,
+    bytes: &[u8],
+    deployment: &Deployment,
+    options: &BTreeMap<String, OptionValue>,
+) -> Result<Generation, DeploymentError> {
     let setting = |(name, value): (&String, &OptionValue)| Setting {
         name: name.clone(),
         value: value.clone().into(),
     };
     let settings: Vec<_> = options.iter().map(setting).collect();
-    // Code and instances outlive their host.
-    let host = PolicyHost::new(PolicyLimits::default()).map_err(DeploymentError::PolicyHost)?;
     let generation = host.load(bytes).and_then(|code| code.configure(deployment, &settings));
     generation.map_err(|source| DeploymentError::Policy {
         plugin: given,

@@ -8,7 +8,7 @@ use tokenrouter_core::policy::{Decisions, LeavingRow, RouteBatch};
 use tokenrouter_policy::conformance::{Effort, examine};
 use tokenrouter_policy::{Generation, PolicyError};
 
-use super::{NAMES, SMALL, bytes, configure, deployment, load, number};
+use super::{NAMES, SMALL, bytes, configure, deployment, load, number, text};
 use crate::component::admitting;
 
 /// Largest component, in bytes: they are part of the binary.
@@ -65,10 +65,17 @@ fn one_model_is_refused() {
 #[test]
 fn they_keep_the_contract() {
     let seed = RandomState::new().build_hasher().finish();
-    for name in NAMES {
-        let report = examine(&configure(name, &[]), Effort { seed, rounds: 2 });
+    let defaults = NAMES.map(|name| (name, Vec::new()));
+    let others = [
+        ("r-stitch", vec![text("unit", "nats")]),
+        // Its default threshold is another one here, and a unit would be refused.
+        ("r-stitch", vec![text("signal", "maxprob")]),
+        ("random", vec![number("share", 0.2)]),
+    ];
+    for (name, config) in defaults.into_iter().chain(others) {
+        let report = examine(&configure(name, &config), Effort { seed, rounds: 1 });
         if let Some(error) = report.first_failure() {
-            panic!("{name}, seed {seed}: {error}");
+            panic!("{name} {config:?}, seed {seed}: {error}");
         }
     }
 }

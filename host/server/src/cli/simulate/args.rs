@@ -8,6 +8,7 @@ use tokenrouter_host::deployment::{Launch, parse_setting};
 use tokenrouter_planner::sim::{Latency, SimRouting};
 use tokenrouter_policy::{Generation, Setting};
 
+use super::recorded::RecordedRows;
 use super::routing::RoutingRule;
 use super::rules::RuleList;
 use super::{component, latency_file};
@@ -31,6 +32,8 @@ More examples:
       Hand-overs as recorded: 0010010... for the steps of the small model.
   tokenrouter-host simulate --latency-ms 6.0,27.9 --plugin random --plugin-config share=0.35
       A real policy component decides.
+  tokenrouter-host simulate --latency-ms 6.0,27.9 --plugin r-stitch --trace trace.jsonl
+      The same with signals of real models, as serve --record wrote them.
 
 The scheduler is the one that serves; only models and clock are replaced. Prompts have one token,
 answers 1,000; a request that ends is replaced at once. The same command prints the same.";
@@ -45,6 +48,10 @@ pub(in crate::cli) struct SimulateArgs {
     /// An option of the --plugin; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     plugin_config: Vec<Setting>,
+    /// Give the --plugin signals that were recorded (by serve --record), drawn row by row, instead of even draws; the trace must
+    /// be of as many models
+    #[arg(long, value_name = "FILE", requires = "plugin")]
+    trace: Option<PathBuf>,
     /// Numbers N of requests that are there at a time: N, A..B (both included), or a list of these
     #[arg(long, value_name = "N", default_value = "1,2,4,8,16", allow_hyphen_values = true)]
     pub(super) concurrency: Concurrency,
@@ -110,7 +117,11 @@ pub(super) struct Workload {
 /// Who decides where requests go.
 pub(super) enum Route {
     Simulated(SimRouting),
-    Component(Generation),
+    Component {
+        generation: Generation,
+        /// Signals to draw from.
+        recorded: Option<RecordedRows>,
+    },
 }
 
 impl SimulateArgs {
@@ -139,7 +150,15 @@ impl SimulateArgs {
             (None, None) => anyhow::bail!("one of --latency-ms and --latency-file is needed"),
         };
         if let Some(plugin) = &self.routing.plugin {
-            let route = Route::Component(component::load(plugin, &self.plugin_config, latencies.len())?);
+            let generation = component::load(plugin, &self.plugin_config, latencies.len())?;
+            let recorded = self
+                .trace
+                .as_deref()
+                .map(|path| RecordedRows::read(path, generation.plan()));
+            let route = Route::Component {
+                recorded: recorded.transpose()?,
+                generation,
+            };
             return Ok(Workload { latencies, route });
         }
         anyhow::ensure!(

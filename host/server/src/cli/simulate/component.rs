@@ -4,10 +4,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use tokenrouter_core::ModelIndex;
-use tokenrouter_core::policy::{Admission, Admitting};
+use tokenrouter_core::policy::{Admission, Admitting, Policy};
 use tokenrouter_host::deployment::{NO_PLUGIN, Plugin, configure};
 use tokenrouter_planner::sim::{ANSWER_TOKENS, ClosedLoop, PROMPT, Report};
 use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, Setting};
+
+use super::recorded::{RecordedRows, WithRecordedSignals};
 
 /// Width of the simulated models' logits, for policies that ask.
 const VOCABULARY: u32 = 151_936;
@@ -45,11 +47,16 @@ pub(super) fn load(plugin: &str, config: &[Setting], models: usize) -> anyhow::R
     Ok(configure(given, &bytes, &deployment, &options)?)
 }
 
-/// Simulates `closed_loop` with the component in place of its routing.
+/// Simulates `closed_loop` with the component in place of its routing, and with `recorded` signals if they are given.
 ///
 /// # Errors
 /// The component refuses a request, or fails.
-pub(super) fn measure(closed_loop: &ClosedLoop, tokens: u64, generation: &Generation) -> anyhow::Result<Report> {
+pub(in crate::cli) fn measure(
+    closed_loop: &ClosedLoop,
+    tokens: u64,
+    generation: &Generation,
+    recorded: Option<&RecordedRows>,
+) -> anyhow::Result<Report> {
     let mut admitting = generation.instance();
     let mut refused = None;
     let mut admit = |seed| {
@@ -67,7 +74,11 @@ pub(super) fn measure(closed_loop: &ClosedLoop, tokens: u64, generation: &Genera
             }
         })
     };
-    let measured = closed_loop.measure_policy(tokens, Box::new(generation.instance()), &mut admit);
+    let policy: Box<dyn Policy> = match recorded {
+        Some(rows) => Box::new(WithRecordedSignals::new(generation.instance(), rows.clone())),
+        None => Box::new(generation.instance()),
+    };
+    let measured = closed_loop.measure_policy(tokens, policy, &mut admit);
     if let Some(error) = refused {
         return Err(error).context("--plugin: the policy refuses a request");
     }

@@ -1,8 +1,9 @@
 //! `tokenrouter-host simulate`: the production scheduler in virtual time, under each launch rule.
 
 mod args;
-mod component;
+pub(super) mod component;
 mod latency_file;
+pub(super) mod recorded;
 mod report;
 mod routing;
 mod rules;
@@ -64,7 +65,7 @@ fn simulate(args: &SimulateArgs, workload: &Workload, n: usize, launch: &Launch)
     let routing = match &workload.route {
         Route::Simulated(routing) => routing.clone(),
         // Not used: the component decides.
-        Route::Component(_) => SimRouting::Matrix {
+        Route::Component { .. } => SimRouting::Matrix {
             p: Vec::new(),
             keep: Vec::new(),
         },
@@ -78,7 +79,9 @@ fn simulate(args: &SimulateArgs, workload: &Workload, n: usize, launch: &Launch)
     };
     let report = match &workload.route {
         Route::Simulated(_) => closed_loop.measure(args.tokens),
-        Route::Component(generation) => component::measure(&closed_loop, args.tokens, generation)?,
+        Route::Component { generation, recorded } => {
+            component::measure(&closed_loop, args.tokens, generation, recorded.as_ref())?
+        }
     };
     Ok(Record {
         n,

@@ -90,6 +90,11 @@ impl Server {
         Self::start(&["--config", path.to_str().expect("paths of tests are UTF-8")])
     }
 
+    /// What it has said on standard error so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).expect("the log can be read")
+    }
+
     pub async fn get(&self, path: &str) -> Reply {
         read(self.client.get(format!("{}{path}", self.url))).await
     }

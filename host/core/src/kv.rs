@@ -122,6 +122,18 @@ impl KvPool {
         self.free.extend(seat.blocks.drain(keep.min(seat.blocks.len())..));
     }
 
+    /// What the pool held is lost, as when its model had to be started anew: every request keeps its seat and computes
+    /// its KV again when it comes back.
+    pub fn lose_all(&mut self) {
+        for seat in &mut self.seats {
+            seat.fed = 0;
+            seat.blocks.clear();
+            seat.pinned = false;
+        }
+        self.free.clear();
+        self.free.extend((0..self.blocks_total as u32).rev().map(BlockId));
+    }
+
     /// Gives the seat room for `length` positions and pins it until [`KvPool::unpin`]. Where blocks are short, the
     /// youngest unpinned requests that are younger than this one lose their KV (they compute it again when they
     /// come back). Older requests never lose anything to younger ones, so the oldest always gets through and no two
@@ -205,6 +217,21 @@ mod tests {
         assert!(!pool.reserve(old, 16));
         pool.unpin(young);
         assert!(pool.reserve(old, 16));
+    }
+
+    #[test]
+    fn a_pool_that_lost_everything_has_all_blocks_free_and_all_seats_taken() {
+        let mut pool = KvPool::new(4);
+        let seats: Vec<_> = (0..2).map(|id| pool.sit(RequestId(id), 64)).collect();
+        assert!(pool.reserve(seats[0], 33));
+        pool.set_fed(seats[0], 33);
+        pool.lose_all();
+        assert_eq!((pool.fed(seats[0]), pool.blocks_free(), pool.seats_taken()), (0, 4, 2));
+        assert!(pool.reserve(seats[1], 64), "nothing is pinned any more");
+        pool.unpin(seats[1]);
+        pool.leave(seats[0]);
+        pool.leave(seats[1]);
+        assert_eq!((pool.blocks_free(), pool.seats_taken()), (4, 0));
     }
 
     #[test]

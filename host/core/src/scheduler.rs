@@ -348,6 +348,14 @@ impl<A: Answer> Scheduler<A> {
         self.running = running;
     }
 
+    /// The model was started anew in the middle of whatever it did: the step that was out fails, the KV is lost, and what
+    /// waits computes it again.
+    pub fn restart(&mut self, reason: &str, actions: &mut Vec<Action<A>>) {
+        self.kv.lose_all();
+        self.queue.extend(self.held.drain(..));
+        self.fail_step(reason, actions);
+    }
+
     fn settle_row(
         &mut self,
         now_us: u64,

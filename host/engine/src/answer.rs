@@ -10,6 +10,7 @@ use tokenrouter_model::text::{Detokenizer, StopMatcher, Tokenizer, trailing_newl
 use tokenrouter_model::{Shaping, TokenLogprob};
 
 use crate::engine::Slot;
+use crate::meter::{Cost, RequestClock};
 use crate::stream::{AnswerWriter, Ended, Handoff, Logprobs, Stopped, Written};
 
 /// What a request carries besides its tokens.
@@ -39,6 +40,7 @@ pub(crate) struct TextAnswer {
     writer: AnswerWriter,
     ended: bool,
     models: usize,
+    clock: RequestClock,
     /// Returned when the request is gone, however that comes about.
     slot: Option<Slot>,
     /// Text of one commit, kept for its memory: what the token completed, and what of it is released.
@@ -69,6 +71,7 @@ pub(crate) struct TextParts {
     pub(crate) tokenizer: Tokenizer,
     pub(crate) writer: AnswerWriter,
     pub(crate) models: usize,
+    pub(crate) clock: RequestClock,
     pub(crate) slot: Slot,
 }
 
@@ -91,14 +94,21 @@ impl TextAnswer {
             writer: parts.writer,
             ended: false,
             models: parts.models,
+            clock: parts.clock,
             slot: Some(parts.slot),
             piece: String::new(),
             released: String::new(),
         }
     }
 
-    /// Its share of the budget has been taken, and goes back when the request is gone.
+    /// The request goes to a model.
+    pub(crate) fn moves_to(&self, model: ModelIndex) {
+        self.writer.moves_to(model);
+    }
+
+    /// The request has left the queue. Its share of the budget has been taken, and goes back when the request is gone.
     pub(crate) fn take_budget(&mut self, tokens: usize) {
+        self.clock.started();
         if let Some(slot) = &mut self.slot {
             slot.taken = Some(tokens);
         }
@@ -133,6 +143,11 @@ impl TextAnswer {
     /// Tells the client how its answer ended. Text that was held back for a stop string which never came is part
     /// of the answer.
     pub(crate) fn end(mut request: Box<Request<Self>>, finish: Finish) {
+        let cost = Cost {
+            prompt_tokens: request.prompt_tokens(),
+            answer_tokens: request.answer_tokens(),
+            handoffs: request.handoffs(),
+        };
         let answer = &mut request.answer;
         answer.released.clear();
         if !matches!(answer.stopped, Some(Stopped::String(_))) {
@@ -147,6 +162,7 @@ impl TextAnswer {
             answer.writer.write(&answer.released, None);
         }
         let ended = Ended {
+            timing: answer.clock.ended(&finish, cost),
             finish,
             stopped: request.answer.stopped.take(),
             prompt_tokens: request.prompt_tokens(),
@@ -179,6 +195,7 @@ impl TextAnswer {
 
 impl Answer for TextAnswer {
     fn commit(&mut self, token: TokenId, by: ModelIndex) -> Option<Finish> {
+        self.clock.wrote(by);
         let written = Written {
             token,
             model: by,

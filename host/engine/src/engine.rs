@@ -1,17 +1,15 @@
 //! The engine: starts a thread for every model, takes jobs in, and takes everything back at the end.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, bounded};
-use tokenrouter_core::admission::{AdmissionLimits, Admissions};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use tokenrouter_core::kv::blocks_for;
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_core::limits::{KV_BLOCK_TOKENS, MODELS_MAX, StepLimits};
 use tokenrouter_core::policy::FailureMode;
-use tokenrouter_core::request::{Answer, Request};
 use tokenrouter_core::{ModelIndex, TokenId};
 use tokenrouter_model::ModelError;
 use tokenrouter_model::runner::{ModelInfo, Runner};
@@ -19,8 +17,8 @@ use tokenrouter_model::text::Tokenizer;
 use tokenrouter_policy::Generation;
 
 use crate::answer::TextAnswer;
-use crate::board::Board;
 use crate::generations::Registry;
+use crate::health::{NotReady, Watchdog};
 use crate::job::{Job, SubmitError, Target};
 use crate::link::{Link, Message};
 use crate::replan::Replanner;
@@ -29,9 +27,14 @@ use crate::stream::AnswerStream;
 use crate::subserver::{Subserver, SubserverParts};
 use crate::trace::{TraceSink, Tracer};
 
+mod shared;
 mod submit;
 
+pub(crate) use shared::{Shared, Slot};
 use submit::Active;
+
+/// How long the threads may take to end with the engine. One that does not come back from a step is left behind.
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// Bounds of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub struct EngineLimits {
     /// How much of the pool may be promised to running requests, in per cent. Each is promised its prompt and its longest
     /// answer. Above 100, requests that all use what they may take KV from younger ones, which compute it again.
     pub kv_promised_percent: usize,
+    /// How long a model may take for one step, in microseconds, before it counts as stalled.
+    pub stall_us_max: u64,
     /// Bounds of a step and of waiting.
     pub step: StepLimits,
 }
@@ -56,6 +61,7 @@ impl Default for EngineLimits {
             requests_waiting_max: 256,
             kv_tokens: 16_384,
             kv_promised_percent: 100,
+            stall_us_max: 60_000_000,
             step: StepLimits::default(),
         }
     }
@@ -116,97 +122,6 @@ pub enum EngineError {
     Thread(#[from] std::io::Error),
 }
 
-/// A request and the model that it starts at.
-type Admitted = (Box<Request<TextAnswer>>, ModelIndex);
-
-/// What the engine's handle, its streams and its subservers share.
-pub(crate) struct Shared {
-    pub(crate) board: Board,
-    pub(crate) links: Vec<Link>,
-    admissions: Mutex<Admissions<Admitted>>,
-    idle: Condvar,
-    closing: AtomicBool,
-    next_id: AtomicU64,
-}
-
-impl Shared {
-    fn admissions(&self) -> MutexGuard<'_, Admissions<Admitted>> {
-        // Admissions are whole between any two of its calls.
-        self.admissions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends off as many waiting requests as may run.
-    fn start_waiting(&self) {
-        loop {
-            let next = self.admissions().start_next();
-            let Some(started) = next else { return };
-            self.start(started);
-        }
-    }
-
-    /// Sends a request to its first model.
-    fn start(&self, ((mut request, entry), tokens): (Admitted, usize)) {
-        request.answer.take_budget(tokens);
-        self.board.add_waiting(entry, 1);
-        if let Err(Message::Arrive { mut request, .. }) =
-            self.links[entry.index()].send(Message::Arrive { request, from: None })
-        {
-            // That subserver is gone. The budget is given back here and not by dropping the request, which would start
-            // the next one from within.
-            self.board.sub_waiting(entry, 1);
-            request.answer.forget_budget();
-            self.admissions().ended(tokens);
-            self.idle.notify_all();
-        }
-    }
-
-    /// A client has left: a request that waits to start is taken out, one that waits at a model is looked for.
-    fn abandon(&self) {
-        let gone = self.admissions().remove(|(request, _)| request.answer.abandoned());
-        drop(gone);
-        self.idle.notify_all();
-        // Those behind it may fit where it did not.
-        self.start_waiting();
-        for link in &self.links {
-            drop(link.send(Message::Sweep));
-        }
-    }
-
-    /// Ends everything: no new jobs, and what waits or runs is dropped, which tells its clients.
-    pub(crate) fn stop(&self) {
-        self.closing.store(true, Ordering::Release);
-        drop(self.admissions().remove(|_| true));
-        for link in &self.links {
-            drop(link.send(Message::Stop));
-        }
-        self.idle.notify_all();
-    }
-}
-
-/// A request's share of the budget, given back when it is dropped.
-pub(crate) struct Slot {
-    shared: Arc<Shared>,
-    /// Tokens of the budget, once the request has started.
-    pub(crate) taken: Option<usize>,
-}
-
-impl std::fmt::Debug for Slot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slot")
-            .field("taken", &self.taken)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let Some(tokens) = self.taken else { return };
-        self.shared.admissions().ended(tokens);
-        self.shared.idle.notify_all();
-        self.shared.start_waiting();
-    }
-}
-
 /// A deployment that runs. Dropping it ends it at once; [`Engine::drain`] first lets requests finish.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -220,8 +135,10 @@ pub struct Engine {
     limits: EngineLimits,
     trace: Option<TraceSink>,
     threads: Vec<JoinHandle<()>>,
-    /// Stops the planner when it is dropped, if there is one.
-    replanner: Option<(Sender<()>, JoinHandle<()>)>,
+    /// Disconnected when all of them have ended.
+    ended: Receiver<()>,
+    /// The watchdog, and the planner if there is one: each ends when its sender is dropped.
+    helpers: Vec<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Engine {
@@ -243,19 +160,7 @@ impl Engine {
         }
         let limits = parts.limits;
         let (links, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| Link::new()).unzip();
-        let shared = Arc::new(Shared {
-            board: Board::new(count),
-            links,
-            admissions: Mutex::new(Admissions::new(AdmissionLimits {
-                running_max: limits.requests_running_max,
-                waiting_max: limits.requests_waiting_max,
-                kv_tokens: limits.kv_tokens,
-                kv_tokens_promised: limits.kv_tokens.saturating_mul(limits.kv_promised_percent) / 100,
-            })),
-            idle: Condvar::new(),
-            closing: AtomicBool::new(false),
-            next_id: AtomicU64::new(0),
-        });
+        let shared = Arc::new(Shared::new(links, &limits));
         let registry = Arc::new(Registry::default());
         let active = parts
             .policies
@@ -263,6 +168,7 @@ impl Engine {
             .map(|(name, generation)| Active::new(name, generation, &registry))
             .collect();
         let infos: Vec<_> = parts.models.iter().map(|model| model.runner.info().clone()).collect();
+        let (alive, ended) = bounded(0);
         let mut engine = Self {
             shared,
             tokenizer: parts.tokenizer,
@@ -275,11 +181,13 @@ impl Engine {
             limits,
             trace: parts.trace,
             threads: Vec::new(),
-            replanner: None,
+            ended,
+            helpers: Vec::new(),
         };
         for (index, (model, inbox)) in parts.models.into_iter().zip(inboxes).enumerate() {
             let subserver = Subserver::new(SubserverParts {
                 model: ModelIndex(index as u32),
+                name: model.name.clone(),
                 runner: model.runner,
                 rule: parts.rule.clone(),
                 limits: limits.step,
@@ -296,8 +204,13 @@ impl Engine {
                     .map(|sink| Tracer::new(sink, engine.tokenizer.clone())),
             });
             let thread = std::thread::Builder::new().name(format!("model-{}", model.name));
-            engine.threads.push(thread.spawn(move || subserver.run())?);
+            let alive = alive.clone();
+            engine.threads.push(thread.spawn(move || {
+                subserver.run();
+                drop(alive);
+            })?);
         }
+        engine.start_watchdog()?;
         if matches!(parts.rule, LaunchRule::Planned(_)) {
             engine.start_replanner()?;
         }
@@ -311,9 +224,26 @@ impl Engine {
             self.active.first().map_or(0, Active::entry),
             self.limits.requests_running_max,
         );
+        self.start_helper("planner", move |stop| replanner.run(stop))
+    }
+
+    fn start_watchdog(&mut self) -> Result<(), EngineError> {
+        let watchdog = Watchdog {
+            shared: self.shared.clone(),
+            names: self.names.clone(),
+            stall_us_max: self.limits.stall_us_max,
+        };
+        self.start_helper("watchdog", move |stop| watchdog.run(stop))
+    }
+
+    fn start_helper(
+        &mut self,
+        name: &str,
+        run: impl FnOnce(&Receiver<()>) + Send + 'static,
+    ) -> Result<(), EngineError> {
         let (stop, stopped) = bounded(0);
-        let thread = std::thread::Builder::new().name("planner".to_owned());
-        self.replanner = Some((stop, thread.spawn(move || replanner.run(&stopped))?));
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        self.helpers.push((stop, thread.spawn(move || run(&stopped))?));
         Ok(())
     }
 
@@ -365,17 +295,46 @@ impl Engine {
             models: models
                 .map(|((counters, name), model)| counters.read(name, board.waiting(model), board.running(model)))
                 .collect(),
+            policies: self.shared.meters.read(self.names.len()),
         }
     }
 
-    /// Whether every model's thread runs and jobs are taken.
-    pub fn is_ready(&self) -> bool {
-        !self.shared.closing.load(Ordering::Acquire) && self.threads.iter().all(|thread| !thread.is_finished())
+    /// Whether jobs are taken and every model's thread has shown signs of life lately.
+    ///
+    /// # Errors
+    /// [`NotReady`]: the first of the reasons why not.
+    pub fn ready(&self) -> Result<(), NotReady> {
+        if let Some(reason) = self.shared.failure() {
+            return Err(NotReady::Stopped(reason));
+        }
+        if self.shared.closing.load(Ordering::Acquire) {
+            return Err(NotReady::Draining);
+        }
+        self.model_troubles().into_iter().flatten().next().map_or(Ok(()), Err)
+    }
+
+    /// What is wrong with each model, in the deployment's order; `None` for one that works.
+    pub fn model_troubles(&self) -> Vec<Option<NotReady>> {
+        let (now_us, stall_us_max) = (self.shared.board.now_us(), self.limits.stall_us_max);
+        let pulses = self.shared.pulses.iter().zip(&self.names);
+        pulses
+            .map(|(pulse, name)| pulse.trouble(name, now_us, stall_us_max))
+            .collect()
+    }
+
+    /// Why nothing can be answered any more, if so: a model's thread could not be started anew.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.failure()
+    }
+
+    /// Takes no more jobs; those that run or wait go on.
+    pub fn close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
     }
 
     /// Takes no more jobs, and waits until all requests have ended or `limit` is over. Returns whether they have.
     pub fn drain(&self, limit: Duration) -> bool {
-        self.shared.closing.store(true, Ordering::Release);
+        self.close();
         let until = Instant::now() + limit;
         let mut admissions = self.shared.admissions();
         while admissions.running() + admissions.waiting() > 0 {
@@ -395,11 +354,15 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        if let Some((stop, thread)) = self.replanner.take() {
+        for (stop, thread) in self.helpers.drain(..) {
             drop(stop);
             drop(thread.join());
         }
         self.shared.stop();
+        if self.ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+            tracing::error!("a model's thread does not come back from its step and is left behind");
+            return;
+        }
         for thread in self.threads.drain(..) {
             // A thread that panicked has said so already.
             drop(thread.join());

@@ -77,6 +77,11 @@ impl Generations {
         }
     }
 
+    /// Throws all instances away: they may have been left in the middle of a call.
+    pub(crate) fn renew(&mut self) {
+        self.instances.clear();
+    }
+
     fn instance(&mut self, id: GenerationId) -> Option<&mut PolicyInstance> {
         let index = id.0 as usize;
         if self.instances.get(index).is_none_or(Option::is_none) {

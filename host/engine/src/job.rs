@@ -132,6 +132,12 @@ pub enum SubmitError {
     /// The policy failed at admission.
     #[error("the routing policy failed: {0}")]
     Policy(String),
+    /// A model that the request may need is down for now.
+    #[error("model \"{model}\" does not work at the moment; try again later")]
+    ModelDown {
+        /// The model.
+        model: String,
+    },
     /// The engine is ending.
     #[error("the server is shutting down")]
     ShuttingDown,

@@ -14,13 +14,23 @@ use tokenrouter_core::request::{Request, SeatIndex};
 
 use crate::answer::TextAnswer;
 
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handoff {
+    pub(crate) from: ModelIndex,
+    /// Whether its last candidate was committed.
+    pub(crate) kept: bool,
+    /// When it was sent, on the board's clock.
+    pub(crate) sent_us: u64,
+}
+
 /// A message to a subserver.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A request comes in: new, or with the model that sent it and whether its last candidate was committed.
+    /// A request comes in: new, or handed over by another model.
     Arrive {
         request: Box<Request<TextAnswer>>,
-        from: Option<(ModelIndex, bool)>,
+        from: Option<Handoff>,
     },
     /// A request that had this seat has ended elsewhere.
     Forget(SeatIndex),
@@ -42,6 +52,8 @@ struct State {
     stop: bool,
     /// The subserver is gone.
     closed: bool,
+    /// The subserver sleeps. Notifying one that does not would cost a system call.
+    sleeps: bool,
 }
 
 impl State {
@@ -71,6 +83,14 @@ impl Shared {
         // The state is whole between any two statements that hold the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn notify(&self, mut state: MutexGuard<'_, State>) {
+        let sleeps = std::mem::take(&mut state.sleeps);
+        drop(state);
+        if sleeps {
+            self.changed.notify_one();
+        }
+    }
 }
 
 /// The sending end. Cloned by everybody.
@@ -96,15 +116,15 @@ impl Link {
             Message::Rule(rule) => state.rule = Some(rule),
             Message::Stop => state.stop = true,
         }
-        drop(state);
-        self.0.changed.notify_one();
+        self.0.notify(state);
         Ok(())
     }
 
     /// Wakes the subserver, so that it decides again.
     pub(crate) fn wake(&self) {
-        self.0.state().look = true;
-        self.0.changed.notify_one();
+        let mut state = self.0.state();
+        state.look = true;
+        self.0.notify(state);
     }
 }
 
@@ -121,7 +141,9 @@ impl Inbox {
     /// Waits for a message, a wake, or the end of `limit` (`None`: for as long as it takes).
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<Message> {
         let idle = |state: &mut State| {
-            !(state.stop || state.sweep || state.look || state.rule.is_some() || !state.messages.is_empty())
+            state.sleeps =
+                !(state.stop || state.sweep || state.look || state.rule.is_some() || !state.messages.is_empty());
+            state.sleeps
         };
         let state = self.0.state();
         let mut state = match limit {
@@ -135,7 +157,20 @@ impl Inbox {
             }
         };
         state.look = false;
+        state.sleeps = false;
         state.next()
+    }
+
+    /// Waits for as long as `limit`, or until the subserver is to end: then true. Everything else may wait.
+    pub(crate) fn stops_within(&self, limit: Duration) -> bool {
+        let sleeps_on = |state: &mut State| {
+            state.sleeps = !state.stop;
+            state.sleeps
+        };
+        let waited = self.0.changed.wait_timeout_while(self.0.state(), limit, sleeps_on);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.sleeps = false;
+        state.stop
     }
 }
 

@@ -5,8 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokenrouter_core::estimate::Moves;
 use tokenrouter_core::limits::MODELS_MAX;
 
+pub use crate::histogram::HistogramStats;
+use crate::histogram::{COUNTS, Histogram, TIMES_US};
+pub use crate::meter::{Outcome, PolicyStats, Timing};
+
 /// What one subserver has done since the start.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ModelCounters {
     pub(crate) steps: AtomicU64,
     pub(crate) rows: AtomicU64,
@@ -20,6 +24,39 @@ pub(crate) struct ModelCounters {
     pub(crate) kv_evictions: AtomicU64,
     pub(crate) kv_blocks_used: AtomicU64,
     pub(crate) seats_taken: AtomicU64,
+    pub(crate) restarts: AtomicU64,
+    /// Requests that restarts have failed.
+    pub(crate) restart_failures: AtomicU64,
+    pub(crate) step_times_us: Histogram,
+    pub(crate) batch_rows: Histogram,
+    pub(crate) launch_waits_us: Histogram,
+    pub(crate) route_times_us: Histogram,
+    pub(crate) handoffs_in_us: Histogram,
+}
+
+impl Default for ModelCounters {
+    fn default() -> Self {
+        Self {
+            steps: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+            tokens_fed: AtomicU64::new(0),
+            moved: Default::default(),
+            committed: Default::default(),
+            handoffs_out: AtomicU64::new(0),
+            step_us: AtomicU64::new(0),
+            policy_faults: AtomicU64::new(0),
+            kv_evictions: AtomicU64::new(0),
+            kv_blocks_used: AtomicU64::new(0),
+            seats_taken: AtomicU64::new(0),
+            restarts: AtomicU64::new(0),
+            restart_failures: AtomicU64::new(0),
+            step_times_us: Histogram::new(TIMES_US),
+            batch_rows: Histogram::new(COUNTS),
+            launch_waits_us: Histogram::new(TIMES_US),
+            route_times_us: Histogram::new(TIMES_US),
+            handoffs_in_us: Histogram::new(TIMES_US),
+        }
+    }
 }
 
 impl ModelCounters {
@@ -69,6 +106,20 @@ pub struct ModelStats {
     pub waiting: u32,
     /// Requests in its running step.
     pub running: u32,
+    /// Times that it was started anew after a panic.
+    pub restarts: u64,
+    /// Requests that failed by that.
+    pub restart_failures: u64,
+    /// How long steps took, microseconds, policy included.
+    pub step_times_us: HistogramStats,
+    /// Rows of its steps.
+    pub batch_rows: HistogramStats,
+    /// How long each row had waited when its step was launched, microseconds.
+    pub launch_waits_us: HistogramStats,
+    /// How long the policies took to decide about a step, microseconds.
+    pub route_times_us: HistogramStats,
+    /// From another model's decision to hand a request over until this model had it, microseconds.
+    pub handoffs_in_us: HistogramStats,
 }
 
 /// An engine's counters at a moment.
@@ -80,6 +131,8 @@ pub struct EngineStats {
     pub requests_waiting: usize,
     /// By model, in the deployment's order.
     pub models: Vec<ModelStats>,
+    /// By policy, in the order of their first requests.
+    pub policies: Vec<PolicyStats>,
 }
 
 impl ModelCounters {
@@ -99,6 +152,13 @@ impl ModelCounters {
             seats_taken: get(&self.seats_taken),
             waiting,
             running,
+            restarts: get(&self.restarts),
+            restart_failures: get(&self.restart_failures),
+            step_times_us: self.step_times_us.read(),
+            batch_rows: self.batch_rows.read(),
+            launch_waits_us: self.launch_waits_us.read(),
+            route_times_us: self.route_times_us.read(),
+            handoffs_in_us: self.handoffs_in_us.read(),
         }
     }
 }

@@ -2,13 +2,15 @@
 //! nobody reads, so a writer never waits for a reader, and a stream never holds more than its answer.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use tokenrouter_core::request::Finish;
 use tokenrouter_core::{ModelIndex, RequestId, TokenId};
 use tokenrouter_model::TokenLogprob;
+
+use crate::meter::Timing;
 
 /// A committed token and who wrote it.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +73,8 @@ pub struct Ended {
     pub handoffs: u32,
     /// Each of these moves, in order, if the job asked for attribution.
     pub handoff_log: Vec<Handoff>,
+    /// When things happened to it.
+    pub timing: Timing,
 }
 
 impl Ended {
@@ -84,6 +88,7 @@ impl Ended {
             tokens_by_model: vec![0; models],
             handoffs: 0,
             handoff_log: Vec::new(),
+            timing: Timing::default(),
         }
     }
 }
@@ -109,13 +114,20 @@ struct State {
     end: Option<Ended>,
     closed: bool,
     waker: Option<Waker>,
+    /// A thread sleeps until something changes. Notifying nobody would cost a system call for every token.
+    sleeper: bool,
 }
 
-#[derive(Debug, Default)]
+/// Where a request is that waits in the queue.
+const AT_NO_MODEL: u32 = u32::MAX;
+
+#[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     abandoned: AtomicBool,
+    /// Index of the model that has the request.
+    at: AtomicU32,
 }
 
 impl Shared {
@@ -124,13 +136,43 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns whether this is the end: only the first one counts.
+    fn end(&self, ended: Ended) -> bool {
+        let mut state = self.state();
+        let first = !std::mem::replace(&mut state.closed, true);
+        if first {
+            state.end = Some(ended);
+        }
+        self.wake(state);
+        first
+    }
+
     fn wake(&self, mut state: MutexGuard<'_, State>) {
         let waker = state.waker.take();
+        let sleeper = std::mem::take(&mut state.sleeper);
         drop(state);
-        self.changed.notify_all();
+        if sleeper {
+            self.changed.notify_all();
+        }
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+}
+
+/// See [`AnswerWriter::handle`].
+#[derive(Debug)]
+pub(crate) struct AnswerHandle(Weak<Shared>);
+
+impl AnswerHandle {
+    /// Ends the answer if its request is at `model`, and marks the request as abandoned. Returns whether it was, and had not
+    /// ended.
+    pub(crate) fn fail_at(&self, model: ModelIndex, reason: &str) -> bool {
+        let Some(shared) = self.0.upgrade().filter(|it| it.at.load(Ordering::Relaxed) == model.0) else {
+            return false;
+        };
+        shared.abandoned.store(true, Ordering::Release);
+        shared.end(Ended::empty(Finish::Failed(reason.to_owned()), 0))
     }
 }
 
@@ -142,19 +184,27 @@ impl AnswerWriter {
     /// Adds to the answer.
     pub(crate) fn write(&self, text: &str, token: Option<Written>) {
         let mut state = self.0.state();
+        if state.closed {
+            return;
+        }
         state.text.push_str(text);
         state.tokens.extend(token);
         self.0.wake(state);
     }
 
-    /// Ends the answer; later ends are ignored.
+    /// Ends the answer; whatever comes later is ignored.
     pub(crate) fn end(&self, ended: Ended) {
-        let mut state = self.0.state();
-        if !state.closed {
-            state.closed = true;
-            state.end = Some(ended);
-        }
-        self.0.wake(state);
+        self.0.end(ended);
+    }
+
+    /// The request goes to a model.
+    pub(crate) fn moves_to(&self, model: ModelIndex) {
+        self.0.at.store(model.0, Ordering::Relaxed);
+    }
+
+    /// A way to end the answer for somebody who has not got the request.
+    pub(crate) fn handle(&self) -> AnswerHandle {
+        AnswerHandle(Arc::downgrade(&self.0))
     }
 
     /// Whether the reader is gone.
@@ -225,6 +275,7 @@ impl AnswerStream {
                 drop(state);
                 return Some(self.note(event));
             }
+            state.sleeper = true;
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -261,7 +312,12 @@ impl Drop for AnswerStream {
 
 /// The two ends of a new stream.
 pub(crate) fn answer_stream(id: RequestId, seed: u64, on_abandon: OnAbandon) -> (AnswerWriter, AnswerStream) {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(Shared {
+        state: Mutex::default(),
+        changed: Condvar::new(),
+        abandoned: AtomicBool::new(false),
+        at: AtomicU32::new(AT_NO_MODEL),
+    });
     (
         AnswerWriter(shared.clone()),
         AnswerStream {
@@ -316,6 +372,25 @@ mod tests {
             !writer.is_abandoned(),
             "a reader that read to the end did not leave early"
         );
+    }
+
+    #[test]
+    fn an_answer_is_failed_only_where_its_request_is_and_nothing_follows() {
+        let (writer, mut reader) = answer_stream(RequestId(1), 0, Box::new(|_| {}));
+        let handle = writer.handle();
+        assert!(!handle.fail_at(ModelIndex(0), "it waits in the queue"));
+        writer.moves_to(ModelIndex(1));
+        assert!(!handle.fail_at(ModelIndex(0), "it is elsewhere"));
+        assert!(handle.fail_at(ModelIndex(1), "stalled"));
+        assert!(!handle.fail_at(ModelIndex(1), "again"), "once only");
+        assert!(writer.is_abandoned());
+        writer.write("late", None);
+        writer.end(ended());
+        let Some(Event::End(end)) = reader.next_blocking() else {
+            panic!("the end comes first")
+        };
+        assert_eq!(end.finish, Finish::Failed("stalled".into()));
+        assert_eq!(reader.next_blocking(), None);
     }
 
     #[test]

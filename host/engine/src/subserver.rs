@@ -1,6 +1,8 @@
 //! One model at work: a thread that takes requests in, launches steps when its scheduler says so, asks the policies, and
 //! sends requests on.
 
+mod restart;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,13 +21,15 @@ use tokenrouter_model::text::Tokenizer;
 use crate::answer::TextAnswer;
 use crate::engine::Shared;
 use crate::generations::{Generations, Registry};
-use crate::link::{Inbox, Message};
+use crate::link::{Handoff, Inbox, Message};
 use crate::stats::ModelCounters;
 use crate::trace::Tracer;
+use restart::Doing;
 
 /// What a subserver is made of.
 pub(crate) struct SubserverParts {
     pub(crate) model: ModelIndex,
+    pub(crate) name: String,
     pub(crate) runner: Box<dyn Runner>,
     pub(crate) rule: LaunchRule,
     pub(crate) limits: StepLimits,
@@ -42,6 +46,7 @@ pub(crate) struct SubserverParts {
 /// One model with its scheduler. All buffers are kept from step to step.
 pub(crate) struct Subserver {
     model: ModelIndex,
+    name: String,
     runner: Box<dyn Runner>,
     scheduler: Scheduler<TextAnswer>,
     rule: LaunchRule,
@@ -57,6 +62,9 @@ pub(crate) struct Subserver {
     output: StepOutput,
     verdicts: Vec<Verdict>,
     actions: Vec<Action<TextAnswer>>,
+    doing: Doing,
+    /// Panics since the last step that ended.
+    panics_running: u32,
 }
 
 impl Subserver {
@@ -65,6 +73,7 @@ impl Subserver {
         let kv = KvPool::new(parts.kv_blocks);
         Self {
             model: parts.model,
+            name: parts.name,
             runner: parts.runner,
             scheduler: Scheduler::new(parts.model, models, parts.rule.clone(), parts.limits, kv),
             rule: parts.rule,
@@ -80,12 +89,15 @@ impl Subserver {
             output: StepOutput::default(),
             verdicts: Vec::new(),
             actions: Vec::new(),
+            doing: Doing::Nothing,
+            panics_running: 0,
         }
     }
 
     /// Works until told to stop.
-    pub(crate) fn run(mut self) {
+    fn work(&mut self) {
         loop {
+            self.beat();
             while let Some(message) = self.inbox.take() {
                 if !self.take(message) {
                     return;
@@ -134,11 +146,19 @@ impl Subserver {
         true
     }
 
-    fn arrive(&mut self, mut request: Box<Request<TextAnswer>>, from: Option<(ModelIndex, bool)>) {
+    /// A sign of life for the watchdog.
+    fn beat(&self) {
+        let now_us = self.shared.board.now_us();
+        self.shared.pulses[self.model.index()].beat(now_us);
+    }
+
+    fn arrive(&mut self, mut request: Box<Request<TextAnswer>>, from: Option<Handoff>) {
+        self.doing = Doing::Arrival;
         let received = match from {
-            Some((from, kept)) => self.receive(&mut request, from, kept),
+            Some(handoff) => self.receive(&mut request, handoff),
             None => Ok(()),
         };
+        self.doing = Doing::Nothing;
         let finish = match received {
             Ok(()) if request.answer.abandoned() => Finish::Cancelled,
             Ok(()) => return self.scheduler.arrive(self.shared.board.now_us(), request),
@@ -151,7 +171,10 @@ impl Subserver {
     }
 
     /// Gives the parcel to the policy. Only `on_fault = fail` makes its failure the request's.
-    fn receive(&mut self, request: &mut Request<TextAnswer>, from: ModelIndex, kept: bool) -> Result<(), PolicyFault> {
+    fn receive(&mut self, request: &mut Request<TextAnswer>, handoff: Handoff) -> Result<(), PolicyFault> {
+        let Handoff { from, kept, sent_us } = handoff;
+        let took_us = self.shared.board.now_us().saturating_sub(sent_us);
+        self.counters.handoffs_in_us.record(took_us);
         let Some(generation) = request.generation else {
             return Ok(());
         };
@@ -192,9 +215,13 @@ impl Subserver {
             models: &self.views,
             turn: board.turn(),
         };
+        let now_us = view.now_us;
         let decision = self.scheduler.launch(view, &mut self.batch);
         if decision == Decision::Launch {
             let rows = self.batch.rows.len();
+            for wait_us in self.scheduler.step_waits_us(now_us) {
+                self.counters.launch_waits_us.record(wait_us);
+            }
             for to in self.models() {
                 board.set_newcomers(self.model, to, self.scheduler.newcomers(to));
             }
@@ -246,6 +273,8 @@ impl Subserver {
                 logprobs: request.answer.logprobs,
             });
         }
+        let kept_before = self.scheduler.waiting();
+        self.doing = Doing::Step { kept_before };
         let start = Instant::now();
         let mut plans = self.generations.plans();
         if let Some(tracer) = &mut self.tracer {
@@ -253,7 +282,6 @@ impl Subserver {
         }
         let ran = self.runner.step(&self.batch, &asks, plans, &mut self.output);
         drop(asks);
-        let kept_before = self.scheduler.waiting();
         match ran {
             Ok(()) => self.settle(),
             Err(error) => {
@@ -266,6 +294,8 @@ impl Subserver {
         self.count(step_us);
         let kept = self.scheduler.waiting() - kept_before;
         self.shared.board.add_waiting(self.model, kept as u32);
+        self.doing = Doing::Nothing;
+        self.panics_running = 0;
         for to in self.models() {
             self.shared
                 .board
@@ -286,6 +316,7 @@ impl Subserver {
             signal_starts: &self.output.signal_starts,
             finite: &self.output.finite,
         };
+        let start = Instant::now();
         self.routing.decide(
             self.model,
             &self.scheduler.candidates(),
@@ -297,6 +328,7 @@ impl Subserver {
         if let Some(tracer) = &self.tracer {
             tracer.step(self.model, self.scheduler.candidates(), &self.output, &self.verdicts);
         }
+        self.counters.route_times_us.record(start.elapsed().as_micros() as u64);
         for (row, request) in self.scheduler.candidates_mut().enumerate() {
             request.answer.stage(self.output.row_logprobs(row));
         }
@@ -313,6 +345,8 @@ impl Subserver {
         ModelCounters::add(&counters.tokens_fed, self.batch.tokens.len() as u64);
         counters.set_moves(self.scheduler.moves());
         ModelCounters::add(&counters.step_us, step_us);
+        counters.step_times_us.record(step_us);
+        counters.batch_rows.record(rows as u64);
         ModelCounters::set(&counters.kv_evictions, self.scheduler.kv().evictions());
     }
 
@@ -326,12 +360,17 @@ impl Subserver {
             match action {
                 Action::Send { to, kept, mut request } => {
                     request.answer.hand_over(self.model, to);
+                    request.answer.moves_to(to);
                     ModelCounters::add(&self.counters.handoffs_out, 1);
                     self.shared.board.add_waiting(to, 1);
                     // A subserver that is gone gives the request back; dropping it tells the client.
                     let message = Message::Arrive {
                         request,
-                        from: Some((self.model, kept)),
+                        from: Some(Handoff {
+                            from: self.model,
+                            kept,
+                            sent_us: self.shared.board.now_us(),
+                        }),
                     };
                     drop(self.shared.links[to.index()].send(message));
                 }
@@ -382,17 +421,6 @@ impl Subserver {
             if index != self.model.index() && view.waiting > 0 && view.running == 0 {
                 self.shared.links[index].wake();
             }
-        }
-    }
-}
-
-impl Drop for Subserver {
-    /// A panic here leaves requests without an owner and the others waiting for a step that never ends: better all end, and
-    /// their clients are told.
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            tracing::error!(model = self.model.0, "a model's thread panicked: the engine stops");
-            self.shared.stop();
         }
     }
 }

@@ -153,7 +153,7 @@ pub trait Runner: Send {
     fn info(&self) -> &ModelInfo;
 
     /// Makes the KV pool: `blocks` blocks of [`tokenrouter_core::limits::KV_BLOCK_TOKENS`] positions. What an earlier
-    /// pool held is lost.
+    /// pool held is lost. Also called when `step` has panicked, and must then leave the runner as if it were new.
     ///
     /// # Errors
     /// When it does not fit in memory.

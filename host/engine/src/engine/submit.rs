@@ -13,6 +13,7 @@ use tokenrouter_policy::{Generation, PolicyInstance};
 
 use super::{AnswerStream, Engine, Job, Registry, Slot, SubmitError, Target, TextAnswer};
 use crate::answer::{Stopping, TextParts};
+use crate::meter::RequestClock;
 use crate::stream::{Ended, answer_stream};
 
 /// Tokens at a prompt's end that are decoded to see which newlines it ends with.
@@ -57,6 +58,7 @@ impl Engine {
         }
         let stop_tokens = self.stop_tokens(job);
         self.check_job(job, &stop_tokens)?;
+        self.check_models(&job.target)?;
         let stops = StopMatcher::new(&job.stop).map_err(|error| SubmitError::Text(error.to_string()))?;
         let (generation, admission) = self.admit(job)?;
 
@@ -79,6 +81,7 @@ impl Engine {
             writer.end(Ended { prompt_tokens, ..ended });
             return Ok(stream);
         }
+        let handle = writer.handle();
         let tail = &job.prompt[job.prompt.len().saturating_sub(NEWLINE_WINDOW_TOKENS)..];
         let answer = TextAnswer::new(TextParts {
             sampling: job.sampling,
@@ -102,8 +105,10 @@ impl Engine {
             },
             writer,
             models: self.names.len(),
+            clock: RequestClock::new(self.shared.meters.of(self.policy_of(&job.target))),
             slot: Slot {
                 shared: self.shared.clone(),
+                id,
                 taken: None,
             },
         });
@@ -111,6 +116,7 @@ impl Engine {
         request.generation = generation;
         request.state = admission.state;
         let length_max = request.length_max() as usize;
+        self.shared.roster.enter(id, handle);
         // One lock for coming in and starting, so that a place which is free is never found taken by a request that was only
         // on its way.
         let mut started = Vec::new();
@@ -179,6 +185,29 @@ impl Engine {
             });
         }
         Ok(())
+    }
+
+    /// A request that may go everywhere needs every model; one that stays needs its own.
+    fn check_models(&self, target: &Target) -> Result<(), SubmitError> {
+        let needed = match target {
+            Target::Model(model) => model.index()..model.index() + 1,
+            Target::Default | Target::Policy(_) => 0..self.names.len(),
+        };
+        match needed.into_iter().find(|&index| self.shared.pulses[index].is_down()) {
+            Some(index) => Err(SubmitError::ModelDown {
+                model: self.names[index].clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The policy that a target's requests are counted under.
+    fn policy_of<'a>(&'a self, target: &'a Target) -> Option<&'a str> {
+        match target {
+            Target::Default => self.policy_names().next(),
+            Target::Policy(name) => Some(name),
+            Target::Model(_) => None,
+        }
     }
 
     /// Who routes the request, where it starts, and its first state.

@@ -102,6 +102,13 @@ pub(super) struct ServeArgs {
     pub(super) drain: Option<Whole<0, 86_400>>,
     #[command(flatten)]
     pub(super) record: RecordArgs,
+    /// File of the keys that clients need, one a line as KEY or as NAME KEY [default: the deployment's]. Keys in the
+    /// environment variable TOKENROUTER_API_KEYS, separated by commas, count as well; without any, nobody needs one
+    #[arg(long, value_name = "FILE")]
+    pub(super) api_key_file: Option<PathBuf>,
+    /// How lines of the log are written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = super::logging::Format::Text)]
+    pub(super) log_format: super::logging::Format,
     /// What goes to the log on standard error: a level (error, warn, info, debug, trace), or levels by target as in
     /// info,tokenrouter_engine=debug
     #[arg(long, value_name = "FILTER", default_value = super::logging::DEFAULT)]
@@ -139,6 +146,10 @@ impl ServeArgs {
         }
         if let Some(launch) = self.launch {
             file.launch.rule = launch;
+        }
+        if let Some(path) = self.api_key_file {
+            // A path on the command line counts from the working directory.
+            file.server.api_key_file = Some(std::path::absolute(&path).unwrap_or(path));
         }
         if let Some(drain) = self.drain {
             file.server.drain_s_max = drain;

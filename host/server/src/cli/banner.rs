@@ -12,7 +12,7 @@ const EMBEDDED_PROMPT: &str = "23*03-98-37*05=";
 const PLAIN_PROMPT: &str = "Once upon a time";
 
 /// The banner's lines.
-pub(super) fn text(file: &DeploymentFile, app: &App, local: SocketAddr) -> String {
+pub(super) fn text(file: &DeploymentFile, app: &App, local: SocketAddr, has_tls: bool) -> String {
     let mut lines = vec![
         format!("tokenrouter-host {}", env!("CARGO_PKG_VERSION")),
         row("deployment", &format!("{} ({})", file.name, file.file)),
@@ -36,7 +36,8 @@ pub(super) fn text(file: &DeploymentFile, app: &App, local: SocketAddr) -> Strin
     }
     lines.push(row("launch", &file.launch.rule.to_string()));
     lines.push(row("KV", &kv(app)));
-    let url = format!("http://{}", reachable(local));
+    let scheme = if has_tls { "https" } else { "http" };
+    let url = format!("{scheme}://{}", reachable(local));
     lines.push(row("listening", &url));
     let prompt = if file.models.iter().all(|model| model.source.is_embedded()) {
         EMBEDDED_PROMPT

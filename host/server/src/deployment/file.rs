@@ -167,6 +167,8 @@ pub struct LimitsEntry {
     pub rows_max: Whole<1, 65_536>,
     /// Tokens that long stretches may add to a step.
     pub long_tokens_max: Whole<1, 1_048_576>,
+    /// How long a model may take for one step before it counts as stalled, seconds.
+    pub stall_s_max: Whole<1, 3_600>,
     /// Longest wait for company at a model, milliseconds.
     pub wait_ms_max: Whole<0, 600_000>,
     /// Largest body of a request, bytes.
@@ -184,6 +186,7 @@ impl Default for LimitsEntry {
             kv_promised_percent: Whole::new(100),
             rows_max: Whole::new(64),
             long_tokens_max: Whole::new(256),
+            stall_s_max: Whole::new(60),
             wait_ms_max: Whole::new(200),
             body_bytes_max: Whole::new(1 << 20),
             prompts_max: Whole::new(32),
@@ -203,8 +206,30 @@ pub struct ServerEntry {
     pub header_s_max: Whole<1, 3_600>,
     /// How long a request's body may take, seconds.
     pub body_s_max: Whole<1, 3_600>,
+    /// How large a request's headers may be, bytes.
+    pub header_bytes_max: Whole<8_192, 1_048_576>,
+    /// How long bytes may wait for a client to read, seconds.
+    pub write_s_max: Whole<1, 3_600>,
+    /// How long a stream may be silent before a comment is sent, seconds.
+    pub event_silence_s_max: Whole<1, 3_600>,
     /// Connections at once.
     pub connections_max: Whole<1, 1_048_576>,
+    /// File of the keys that clients need, relative to the deployment's folder; without it nobody needs one.
+    pub api_key_file: Option<PathBuf>,
+    /// Origins whose web pages may read answers.
+    pub cors_origins: Vec<String>,
+    /// Certificate and key, for HTTPS.
+    pub tls: Option<TlsEntry>,
+}
+
+/// HTTPS. Both are PEM files, relative to the deployment's folder.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsEntry {
+    /// The server's certificate, followed by those between it and a root.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 impl Default for ServerEntry {
@@ -214,7 +239,13 @@ impl Default for ServerEntry {
             drain_s_max: Whole::new(30),
             header_s_max: Whole::new(30),
             body_s_max: Whole::new(30),
+            header_bytes_max: Whole::new(65_536),
+            write_s_max: Whole::new(60),
+            event_silence_s_max: Whole::new(15),
             connections_max: Whole::new(1_024),
+            api_key_file: None,
+            cors_origins: Vec::new(),
+            tls: None,
         }
     }
 }

@@ -91,7 +91,7 @@ impl DeploymentFile {
             models: engine_models
                 .map(|(model, runner)| EngineModel {
                     name: model.name.clone(),
-                    runner: Box::new(runner),
+                    runner,
                 })
                 .collect(),
             tokenizer: models.tokenizer,
@@ -218,6 +218,7 @@ impl LimitsEntry {
             requests_waiting_max: self.requests_waiting_max.size(),
             kv_tokens: self.kv_tokens.size(),
             kv_promised_percent: self.kv_promised_percent.size(),
+            stall_us_max: u64::from(self.stall_s_max.get()) * 1_000_000,
             step: StepLimits {
                 rows_max: self.rows_max.size(),
                 long_tokens_max: self.long_tokens_max.size(),

@@ -20,7 +20,7 @@ mod tests;
 pub use error::DeploymentError;
 pub use file::{
     BUILT_IN, DeploymentFile, Fallback, HeadEntry, LaunchEntry, LimitsEntry, ModelEntry, OnFailure, OnFailureMode,
-    PolicyEntry, ServerEntry,
+    PolicyEntry, ServerEntry, TlsEntry,
 };
 pub use heads::{LoadedHead, read_head};
 pub use launch::{Launch, LaunchError};

@@ -1,21 +1,23 @@
 //! Loading a deployment's models and the tokenizer they share.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 use serde::Deserialize;
 use tokenrouter_core::{ModelIndex, TokenId};
 use tokenrouter_model::config::Qwen3Config;
+use tokenrouter_model::runner::{ModelInfo, Runner};
 use tokenrouter_model::text::Tokenizer;
-use tokenrouter_model::{DecoderRunner, ModelError, Source};
+use tokenrouter_model::{DecoderRunner, ModelError, NullRunner, Source};
 
-use super::{DeploymentError, DeploymentFile};
+use super::{DeploymentError, DeploymentFile, ModelSource};
 
 /// Hugging Face's settings of a tokenizer, beside `tokenizer.json`.
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
 /// Runners in the deployment's order, and the tokenizer of the first.
 pub(super) struct Models {
-    pub(super) runners: Vec<DecoderRunner>,
+    pub(super) runners: Vec<Box<dyn Runner>>,
     pub(super) tokenizer: Tokenizer,
 }
 
@@ -70,7 +72,7 @@ impl Models {
             });
         };
         let runners = (0..).map(ModelIndex).zip(&file.models).map(|(index, entry)| {
-            DecoderRunner::load(&entry.source.resolve(&file.base), index).map_err(|source| DeploymentError::Model {
+            runner(&entry.source, &file.base, index).map_err(|source| DeploymentError::Model {
                 model: entry.name.clone(),
                 source: Box::new(source),
             })
@@ -80,6 +82,22 @@ impl Models {
             tokenizer,
         })
     }
+}
+
+fn runner(source: &ModelSource, base: &Path, index: ModelIndex) -> Result<Box<dyn Runner>, ModelError> {
+    let decoder = DecoderRunner::load(&source.resolve(base), index)?;
+    let Some(step_time) = source.simulated() else {
+        return Ok(Box::new(decoder));
+    };
+    let info = ModelInfo {
+        // No weights, and no KV but a book of what was fed.
+        parameters: 0,
+        kv_bytes_per_token: 0,
+        // Drawn tokens would end answers at random; these are as long as they may be.
+        eos: Vec::new(),
+        ..decoder.info().clone()
+    };
+    Ok(Box::new(NullRunner::new(info, index).with_step_time(step_time)))
 }
 
 /// The token that begins every prompt. Some families name one in `config.json` and train without it; those say so beside

@@ -2,19 +2,25 @@
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 use tokenrouter_model::{Embedded, Source};
 
 const EMBEDDED: &str = "embedded:";
 const EMBEDDED_FAMILY: &str = "tiny/";
+const SIMULATED: &str = "simulated:";
 
-/// `embedded:tiny/NAME` or the path of a folder, as it was written.
+/// Longest step of a simulated model, in milliseconds.
+const STEP_MS_MAX: f64 = 60_000.0;
+
+/// `embedded:tiny/NAME`, `simulated:STEP_MS` or the path of a folder, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ModelSource {
     text: String,
     embedded: Option<Embedded>,
+    step_time: Option<Duration>,
 }
 
 /// A text that names no source.
@@ -23,6 +29,14 @@ pub enum SourceError {
     /// No model of that name in the binary.
     #[error("\"{text}\" is not a model of this binary; they are {}", names())]
     Embedded {
+        /// The text.
+        text: String,
+    },
+    /// No time.
+    #[error(
+        "\"{text}\" has no step time; write {SIMULATED}MILLISECONDS, from 0 to {STEP_MS_MAX}, as in {SIMULATED}4.8"
+    )]
+    Simulated {
         /// The text.
         text: String,
     },
@@ -39,10 +53,17 @@ fn names() -> String {
 impl ModelSource {
     /// Whether the model is part of the binary.
     pub fn is_embedded(&self) -> bool {
-        self.embedded.is_some()
+        self.embedded.is_some() && self.step_time.is_none()
     }
 
-    /// The source, with a folder's path taken relative to `base`.
+    /// How long every step of a model takes that is only simulated: it has no weights, draws its tokens, and is as wide as
+    /// the models of the binary.
+    pub fn simulated(&self) -> Option<Duration> {
+        self.step_time
+    }
+
+    /// The source, with a folder's path taken relative to `base`. A simulated model shares tokenizer and sizes with one of
+    /// the binary.
     pub fn resolve(&self, base: &Path) -> Source {
         match self.embedded {
             Some(model) => Source::Embedded(model),
@@ -55,20 +76,27 @@ impl TryFrom<String> for ModelSource {
     type Error = SourceError;
 
     fn try_from(text: String) -> Result<Self, SourceError> {
-        let Some(name) = text.strip_prefix(EMBEDDED) else {
-            return if text.is_empty() {
-                Err(SourceError::Empty)
-            } else {
-                Ok(Self { text, embedded: None })
+        let (mut embedded, mut step_time) = (None, None);
+        if let Some(step_ms) = text.strip_prefix(SIMULATED) {
+            let step_ms = step_ms.parse().ok().filter(|ms| (0.0..=STEP_MS_MAX).contains(ms));
+            let Some(step_ms) = step_ms else {
+                return Err(SourceError::Simulated { text });
             };
-        };
-        match name.strip_prefix(EMBEDDED_FAMILY).and_then(Embedded::from_name) {
-            Some(model) => Ok(Self {
-                text,
-                embedded: Some(model),
-            }),
-            None => Err(SourceError::Embedded { text }),
+            step_time = Some(Duration::from_secs_f64(step_ms / 1e3));
+            embedded = Some(Embedded::ALL[0]);
+        } else if let Some(name) = text.strip_prefix(EMBEDDED) {
+            embedded = name.strip_prefix(EMBEDDED_FAMILY).and_then(Embedded::from_name);
+            if embedded.is_none() {
+                return Err(SourceError::Embedded { text });
+            }
+        } else if text.is_empty() {
+            return Err(SourceError::Empty);
         }
+        Ok(Self {
+            text,
+            embedded,
+            step_time,
+        })
     }
 }
 

@@ -6,7 +6,10 @@ use tokenrouter_engine::{Engine, EngineError};
 
 use super::ModelNames;
 use super::answer::UnknownFields;
-use crate::deployment::{DeploymentFile, Loaded, LoadedHead, LoadedModel, LoadedPolicy, RequestOptions};
+use super::count::RequestCounts;
+use crate::deployment::{
+    DeploymentFile, Loaded, LoadedHead, LoadedModel, LoadedPolicy, RequestOptions, ServerEntry,
+};
 
 /// An engine that runs, and what clients may know of it.
 pub struct App {
@@ -31,6 +34,10 @@ pub struct App {
     pub(super) request_options: RequestOptions,
     /// Fields of requests that nobody knew.
     pub(super) unknown_fields: UnknownFields,
+    /// The listener's bounds.
+    pub(super) server: ServerEntry,
+    /// What has been responded.
+    pub(super) requests: RequestCounts,
 }
 
 impl App {
@@ -58,7 +65,16 @@ impl App {
             prompts_max: file.limits.prompts_max.size(),
             request_options: file.policy.request_options.clone(),
             unknown_fields: UnknownFields::default(),
+            server: file.server.clone(),
+            requests: RequestCounts::default(),
         })
+    }
+}
+
+impl App {
+    /// How long a stream may be silent before a comment is sent.
+    pub(super) fn event_silence_max(&self) -> Duration {
+        Duration::from_secs(self.server.event_silence_s_max.get().into())
     }
 }
 

@@ -9,6 +9,9 @@ use tokenrouter_engine::SubmitError;
 /// How long a client that was refused for load should wait, in seconds.
 const RETRY_AFTER_S: u64 = 1;
 
+/// How a client that has no key is told what to bring.
+const CHALLENGE: &str = "Bearer realm=\"tokenrouter\"";
+
 /// Why a request is not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
@@ -71,8 +74,17 @@ pub enum ApiError {
     /// The request was taken, and then something failed.
     #[error("{0}")]
     Failed(String),
+    /// The models are not there yet.
+    #[error("the models are being loaded; try again later")]
+    Loading,
+    /// No key was sent.
+    #[error("a key is needed: send the header \"authorization: Bearer KEY\"")]
+    KeyMissing,
+    /// The key is not one of those that are accepted.
+    #[error("the key is not accepted")]
+    KeyWrong,
     /// No such path.
-    #[error("there is nothing at {path}; see /v1/completions, /v1/models, /health and /info")]
+    #[error("there is nothing at {path}; /openapi.json describes all paths")]
     NoSuchPath {
         /// The path.
         path: String,
@@ -138,6 +150,8 @@ impl ApiError {
                 request(StatusCode::BAD_REQUEST, Some(param), Some("unsupported_parameter"))
             }
             Self::ModelNotFound { .. } => request(StatusCode::NOT_FOUND, Some("model"), Some("model_not_found")),
+            Self::Loading => server(StatusCode::SERVICE_UNAVAILABLE, "loading"),
+            Self::KeyMissing | Self::KeyWrong => request(StatusCode::UNAUTHORIZED, None, Some("invalid_api_key")),
             Self::NoSuchPath { .. } => request(StatusCode::NOT_FOUND, None, Some("unknown_url")),
             Self::WrongMethod { .. } => request(StatusCode::METHOD_NOT_ALLOWED, None, Some("method_not_allowed")),
             Self::Failed(_) => server(StatusCode::INTERNAL_SERVER_ERROR, "answer_failed"),
@@ -160,20 +174,47 @@ impl ApiError {
                     code: Some("rate_limit_exceeded"),
                 },
                 SubmitError::Policy(_) => server(StatusCode::INTERNAL_SERVER_ERROR, "policy_fault"),
+                SubmitError::ModelDown { .. } => server(StatusCode::SERVICE_UNAVAILABLE, "model_down"),
                 SubmitError::ShuttingDown => server(StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
             },
         }
     }
 }
 
+/// The error object, for the API's description.
+pub(super) fn schema() -> Value {
+    let text = json!({ "type": ["string", "null"] });
+    json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["message", "type", "param", "code"],
+                "properties": {
+                    "message": { "type": "string", "description": "What is wrong, and what would be right" },
+                    "type": { "enum": ["invalid_request_error", "rate_limit_error", "server_error"] },
+                    "param": text,
+                    "code": text,
+                },
+                "additionalProperties": false,
+            },
+        },
+        "additionalProperties": false,
+    })
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status(), Json(self.to_json())).into_response();
-        if self.status() == StatusCode::TOO_MANY_REQUESTS {
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
-        }
+        let (name, value) = match self.status() {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                (header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S))
+            }
+            StatusCode::UNAUTHORIZED => (header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE)),
+            _ => return response,
+        };
+        response.headers_mut().insert(name, value);
         response
     }
 }
@@ -249,6 +290,13 @@ mod tests {
                 server,
                 json!(null),
                 json!("policy_fault"),
+            ),
+            (
+                SubmitError::ModelDown { model: "small".into() },
+                503,
+                server,
+                json!(null),
+                json!("model_down"),
             ),
             (
                 SubmitError::ShuttingDown,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use tokenrouter_engine::stats::ModelStats;
 
 use super::{App, limits as field_limits};
+use super::openapi::{json_response, operation};
 use crate::deployment::{LoadedHead, LoadedModel, LoadedPolicy};
 
 /// All of it as one object.
@@ -18,7 +19,7 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "deployment": app.names.deployment,
         "started": app.started_s,
-        "ready": app.engine.is_ready(),
+        "ready": app.engine.ready().is_ok(),
         "models": app.models.iter().map(model).collect::<Vec<_>>(),
         "heads": app.heads.iter().map(head).collect::<Vec<_>>(),
         "policies": app.policies.iter().map(policy).collect::<Vec<_>>(),
@@ -37,6 +38,13 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Json<Value> {
             "body_s_max": app.body_time_max.as_secs(),
             "prompts_max": app.prompts_max,
             "fields": field_limits::to_json(),
+            "stall_s_max": limits.stall_us_max / 1_000_000,
+            "connections_max": app.server.connections_max.get(),
+            "header_bytes_max": app.server.header_bytes_max.get(),
+            "header_s_max": app.server.header_s_max.get(),
+            "write_s_max": app.server.write_s_max.get(),
+            "drain_s_max": app.server.drain_s_max.get(),
+            "event_silence_s_max": app.server.event_silence_s_max.get(),
         },
         "stats": {
             "requests_running": stats.requests_running,
@@ -107,7 +115,38 @@ fn counters(stats: &ModelStats) -> Value {
         "kv_evictions": stats.kv_evictions,
         "kv_blocks_used": stats.kv_blocks_used,
         "seats_taken": stats.seats_taken,
+        "restarts": stats.restarts,
         "waiting": stats.waiting,
         "running": stats.running,
+    })
+}
+
+pub(super) fn show_operation() -> Value {
+    let info = json!({ "$ref": "#/components/schemas/Info" });
+    operation(
+        "What is served, within which bounds, and what has been done so far",
+        "",
+        json_response("All of it", &info),
+    )
+}
+
+/// The outline: what the parts hold depends on models and policies.
+pub(super) fn schema() -> Value {
+    let objects = json!({ "type": "array", "items": { "type": "object" } });
+    json!({
+        "type": "object",
+        "required": ["version", "deployment", "started", "ready", "models", "policies", "launch", "limits", "stats"],
+        "properties": {
+            "version": { "type": "string" },
+            "deployment": { "type": "string" },
+            "started": { "type": "integer" },
+            "ready": { "type": "boolean" },
+            "models": objects,
+            "policies": objects,
+            "on_failure": { "type": "string" },
+            "launch": { "type": "string" },
+            "limits": { "type": "object" },
+            "stats": { "type": "object" },
+        },
     })
 }

@@ -1,53 +1,65 @@
-//! The OpenAI-compatible API over one engine.
-//!
-//! | path | what it does |
-//! |---|---|
-//! | `POST /v1/completions` | text completion, whole or streamed |
-//! | `GET /v1/models` | the names that `model` may have |
-//! | `GET /health`, `/health/live`, `/health/ready` | whether requests are taken; whether the process answers |
-//! | `GET /info` | version, models, policies, bounds and counters |
+//! The OpenAI-compatible API over one engine. `routes` has all paths.
 
+mod access;
 mod answer;
 mod app;
+pub mod auth;
 mod body;
 mod completions;
+mod count;
 mod error;
+mod gate;
 mod health;
 mod info;
 mod limits;
+mod metrics;
 mod models;
 mod names;
+mod openapi;
 mod request_id;
+mod routes;
 mod serve;
+mod tls;
+mod transport;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::routing::{get, post};
+use axum::middleware::{from_fn, from_fn_with_state};
 
+pub use access::{Access, AccessError};
 pub use app::App;
 pub use completions::completion_jobs;
 pub use error::ApiError;
+pub use gate::Gate;
 pub use names::ModelNames;
 pub use serve::{BindError, Server};
+pub use tls::TlsError;
 
-/// All paths of the API.
-pub fn router(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/v1/completions", post(completions::create))
-        .route("/v1/models", get(models::list))
-        .route("/health", get(health::ready))
-        .route("/health/live", get(health::live))
-        .route("/health/ready", get(health::ready))
-        .route("/info", get(info::show))
+/// All paths of the API, for those who may ask.
+pub fn router(app: Arc<App>, access: &Access) -> Router {
+    let mut router = Router::new();
+    for route in routes::ROUTES {
+        router = router.route(route.path, (route.handler)());
+    }
+    router = router
         .fallback(async |request: Request| ApiError::NoSuchPath {
             path: request.uri().path().to_owned(),
         })
         .method_not_allowed_fallback(async |request: Request| ApiError::WrongMethod {
             method: request.method().to_string(),
             path: request.uri().path().to_owned(),
-        })
-        .layer(axum::middleware::from_fn(request_id::attach))
+        });
+    // What is added last sees a request first.
+    if !access.keys.is_empty() {
+        router = router.layer(from_fn_with_state(access.keys.clone(), auth::require));
+    }
+    if let Some(cors) = &access.cors {
+        router = router.layer(cors.clone());
+    }
+    router
+        .layer(from_fn_with_state(app.clone(), count::count))
+        .layer(from_fn(request_id::attach))
         .with_state(app)
 }

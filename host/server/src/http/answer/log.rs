@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokenrouter_engine::stats::Timing;
+
 use super::answers::Tally;
 use crate::http::ApiError;
 use crate::http::request_id::RequestId;
@@ -13,8 +15,9 @@ pub(super) struct RequestLog {
     start: Instant,
     model: String,
     model_names: Vec<String>,
-    first_token: Option<Instant>,
     finishes: Vec<&'static str>,
+    /// Of the first of its answers that ended.
+    timing: Timing,
     over: bool,
 }
 
@@ -26,8 +29,8 @@ impl RequestLog {
             start: Instant::now(),
             model: String::new(),
             model_names: Vec::new(),
-            first_token: None,
             finishes: Vec::new(),
+            timing: Timing::default(),
             over: false,
         }
     }
@@ -44,13 +47,11 @@ impl RequestLog {
         self.model_names = model_names;
     }
 
-    /// One of its answers has grown.
-    pub(super) fn wrote(&mut self) {
-        self.first_token.get_or_insert_with(Instant::now);
-    }
-
     /// One of its answers has ended.
-    pub(super) fn finished(&mut self, reason: &'static str) {
+    pub(super) fn finished(&mut self, reason: &'static str, timing: Timing) {
+        if self.finishes.is_empty() {
+            self.timing = timing;
+        }
         self.finishes.push(reason);
     }
 
@@ -70,7 +71,9 @@ impl RequestLog {
             completion_tokens = tally.completion_tokens,
             by_model = by_model.join(" "),
             handoffs = tally.handoffs,
-            first_token_ms = self.first_token_ms(),
+            queue_ms = self.timing.queue_us.map(us_in_ms),
+            first_token_ms = self.timing.first_token_us.map(us_in_ms),
+            token_ms = self.token_ms(tally),
             duration_ms = self.duration_ms(),
             finish = self.finishes.join(","),
             "answered"
@@ -85,17 +88,20 @@ impl RequestLog {
         );
     }
 
-    fn first_token_ms(&self) -> Option<f64> {
-        self.first_token.map(|at| millis(at.duration_since(self.start)))
+    /// Mean time from one token of the answer to the next, where there is one answer.
+    fn token_ms(&self, tally: &Tally) -> Option<f64> {
+        let gaps = tally.completion_tokens.checked_sub(1).filter(|&gaps| gaps > 0)?;
+        let writing_us = self.timing.total_us - self.timing.first_token_us?;
+        (self.finishes.len() == 1).then(|| us_in_ms(writing_us / gaps))
     }
 
     fn duration_ms(&self) -> f64 {
-        millis(self.start.elapsed())
+        us_in_ms(self.start.elapsed().as_micros() as u64)
     }
 }
 
-fn millis(duration: std::time::Duration) -> f64 {
-    duration.as_micros() as f64 / 1_000.0
+fn us_in_ms(us: u64) -> f64 {
+    us as f64 / 1_000.0
 }
 
 impl Drop for RequestLog {

@@ -11,6 +11,7 @@ mod own;
 mod params;
 mod response;
 mod sampling;
+pub(super) mod schema;
 mod shape;
 mod sse;
 mod stopping;

@@ -18,6 +18,7 @@ use crate::http::ApiError;
 const DONE: &str = "[DONE]";
 
 pub(super) fn respond<S: Shape>(running: Running<S>) -> Response {
+    let silence = KeepAlive::new().interval(running.context.app.event_silence_max());
     let mut chunks = Chunks {
         running,
         ready: VecDeque::new(),
@@ -30,7 +31,7 @@ pub(super) fn respond<S: Shape>(running: Running<S>) -> Response {
         let data = chunks.next().await?;
         Some((Ok::<_, Infallible>(sse::Event::default().data(data)), chunks))
     });
-    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+    Sse::new(events).keep_alive(silence).into_response()
 }
 
 /// What is left to send.
@@ -60,7 +61,6 @@ impl<S: Shape> Chunks<S> {
     fn take(&mut self, index: usize, event: Event) {
         match event {
             Event::Piece { text, tokens } => {
-                self.running.log.wrote();
                 self.running.tally.wrote(&tokens);
                 // Held-back text is no news, unless somebody counts tokens.
                 if !text.is_empty() || self.running.context.params.tells_tokens() {
@@ -74,7 +74,7 @@ impl<S: Shape> Chunks<S> {
             }
             Event::End(ended) => match finish_reason(&ended.finish) {
                 Ok(reason) => {
-                    self.running.log.finished(reason);
+                    self.running.log.finished(reason, ended.timing);
                     self.running.tally.ended(&ended);
                     let part = Part {
                         finish_reason: Some(reason),

@@ -43,7 +43,6 @@ async fn collect<S>(running: &mut Running<S>) -> Result<Vec<(Part, Ended)>, Stri
         let (part, end) = &mut parts[index];
         match event {
             Event::Piece { text, tokens } => {
-                running.log.wrote();
                 running.tally.wrote(&tokens);
                 part.text.push_str(&text);
                 if running.context.params.tells_tokens() {
@@ -53,7 +52,7 @@ async fn collect<S>(running: &mut Running<S>) -> Result<Vec<(Part, Ended)>, Stri
             Event::End(ended) => {
                 let reason = finish_reason(&ended.finish)?;
                 part.finish_reason = Some(reason);
-                running.log.finished(reason);
+                running.log.finished(reason, ended.timing);
                 running.tally.ended(&ended);
                 *end = Some(ended);
             }

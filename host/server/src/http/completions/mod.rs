@@ -1,6 +1,7 @@
 //! `POST /v1/completions`: prompts to be continued.
 
 mod prompt;
+mod schema;
 mod shape;
 
 #[cfg(test)]
@@ -21,6 +22,8 @@ use super::answer::{self, Asked, Fields, Known, Params, Served, is_empty};
 use super::request_id::RequestId;
 use super::{ApiError, App, ModelNames, limits};
 use crate::deployment::RequestOptions;
+
+pub(super) use self::schema::{create_operation, schemas};
 
 /// Tokens of an answer when the request does not say: OpenAI's value.
 const MAX_TOKENS_DEFAULT: u32 = 16;

@@ -1,0 +1,179 @@
+//! What all endpoints that give answers have in common, described for `/openapi.json`.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value, json};
+
+use crate::http::limits;
+use crate::http::openapi::{json_response, operation};
+
+/// The operation of an endpoint whose request and answer are these schemas.
+pub(in crate::http) fn answering(summary: &str, request: &str, answer: &str) -> Value {
+    let schema = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    let mut ok = json_response(
+        "The answers; with `stream` events whose data is an object each, then `[DONE]`",
+        &schema(answer),
+    );
+    ok["content"]["text/event-stream"] = json!({ "schema": schema(answer) });
+    let mut operation = operation(
+        summary,
+        "A field that is null counts as left out. Fields of OpenAI's API that this server knows and does not serve are refused \
+         by name when their value matters; fields that it does not know are counted.",
+        ok,
+    );
+    let content = json!({ "application/json": { "schema": schema(request) } });
+    operation["requestBody"] = json!({ "required": true, "content": content });
+    operation
+}
+
+/// A request of the shared fields and the endpoint's own.
+pub(in crate::http) fn request(required: &[&str], own: Value) -> Value {
+    let mut properties = shared_fields();
+    if let Value::Object(own) = own {
+        properties.extend(own);
+    }
+    json!({ "type": "object", "required": required, "properties": properties })
+}
+
+/// The fields that `Params` reads.
+fn shared_fields() -> Map<String, Value> {
+    let number = |range: RangeInclusive<f64>, default: f64| {
+        json!({ "type": ["number", "null"], "minimum": range.start(), "maximum": range.end(), "default": default })
+    };
+    let count = |min: u32| json!({ "type": ["integer", "null"], "minimum": min });
+    let flag = || json!({ "type": ["boolean", "null"], "default": false });
+    let fields = json!({
+        "model": { "type": ["string", "null"], "description": "A name of /v1/models; the deployment if left out" },
+        "max_tokens": count(0),
+        "max_completion_tokens": count(0),
+        "min_tokens": count(0),
+        "temperature": number(limits::TEMPERATURE, 1.0),
+        "top_p": number(limits::PROBABILITY, 1.0),
+        "min_p": number(limits::PROBABILITY, 0.0),
+        "top_k": { "type": ["integer", "null"], "minimum": -1, "default": 0, "description": "0 and -1: all" },
+        "presence_penalty": number(limits::PENALTY, 0.0),
+        "frequency_penalty": number(limits::PENALTY, 0.0),
+        "repetition_penalty": number(limits::REPETITION_PENALTY, 1.0),
+        "logit_bias": {
+            "type": ["object", "null"],
+            "description": "By token id",
+            "additionalProperties": {
+                "type": "number", "minimum": limits::LOGIT_BIAS.start(), "maximum": limits::LOGIT_BIAS.end(),
+            },
+        },
+        "seed": { "type": ["integer", "null"], "description": "The same seed gives the same answer" },
+        "n": { "type": ["integer", "null"], "minimum": 1, "default": 1, "description": "Answers to each prompt" },
+        "best_of": { "type": ["integer", "null"], "description": "Must be n" },
+        "stop": {
+            "anyOf": [
+                { "type": ["string", "null"] },
+                { "type": "array", "items": { "type": "string" }, "maxItems": limits::STOP_STRINGS_MAX },
+            ],
+        },
+        "stop_token_ids": {
+            "type": ["array", "null"], "items": { "type": "integer" }, "maxItems": limits::STOP_TOKENS_MAX,
+        },
+        "include_stop_str_in_output": flag(),
+        "ignore_eos": flag(),
+        "return_token_ids": flag(),
+        "user": { "type": ["string", "null"] },
+        "stream": flag(),
+        "stream_options": {
+            "type": ["object", "null"],
+            "properties": { "include_usage": flag(), "continuous_usage_stats": flag() },
+        },
+        "tokenrouter": {
+            "type": ["object", "null"],
+            "properties": {
+                "options": { "type": ["object", "null"], "description": "Of the policy, for this request; /info lists them" },
+                "attribution": flag(),
+            },
+            "additionalProperties": false,
+        },
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// A whole answer or an object of a stream. `body` are the fields that a choice has of its endpoint.
+pub(in crate::http) fn answer(object: &[&str], body: Value) -> Value {
+    let ids = json!({ "type": "array", "items": { "type": "integer" } });
+    let attributed = json!({
+        "type": "object",
+        "required": ["id", "token", "bytes", "model", "after_handoff"],
+        "properties": {
+            "id": { "type": "integer" },
+            "token": { "type": "string" },
+            "bytes": ids,
+            "model": { "type": "string", "description": "Who wrote it" },
+            "after_handoff": { "type": "boolean" },
+        },
+        "additionalProperties": false,
+    });
+    let moved = json!({
+        "type": "object",
+        "required": ["position", "from", "to"],
+        "properties": {
+            "position": { "type": "integer", "description": "Tokens that the answer had" },
+            "from": { "type": "string" },
+            "to": { "type": "string" },
+        },
+        "additionalProperties": false,
+    });
+    let mut choice = json!({
+        "index": { "type": "integer" },
+        "finish_reason": { "type": ["string", "null"], "description": "null in all objects of a stream but the last" },
+        "stop_reason": { "type": ["string", "integer", "null"], "description": "What ended the answer" },
+        "seed": { "type": "integer", "description": "With this seed and the same fields the answer comes again" },
+        "prompt_token_ids": ids,
+        "token_ids": ids,
+        "attribution": { "type": "array", "items": attributed },
+        "handoffs": { "type": "array", "items": moved },
+    });
+    if let (Value::Object(choice), Value::Object(body)) = (&mut choice, body) {
+        choice.extend(body);
+    }
+    let choice = json!({
+        "type": "object",
+        "required": ["index", "finish_reason", "seed"],
+        "properties": choice,
+        "additionalProperties": false,
+    });
+    json!({
+        "type": "object",
+        "required": ["id", "object", "created", "model", "choices"],
+        "properties": {
+            "id": { "type": "string" },
+            "object": { "enum": object },
+            "created": { "type": "integer" },
+            "model": { "type": "string" },
+            "choices": { "type": "array", "items": choice },
+            "usage": usage(),
+        },
+        "additionalProperties": false,
+    })
+}
+
+fn usage() -> Value {
+    json!({
+        "type": ["object", "null"],
+        "required": ["prompt_tokens", "completion_tokens", "total_tokens", "tokenrouter"],
+        "properties": {
+            "prompt_tokens": { "type": "integer" },
+            "completion_tokens": { "type": "integer" },
+            "total_tokens": { "type": "integer" },
+            "tokenrouter": {
+                "type": "object",
+                "required": ["tokens_by_model", "handoffs"],
+                "properties": {
+                    "tokens_by_model": { "type": "object", "additionalProperties": { "type": "integer" } },
+                    "handoffs": { "type": "integer" },
+                },
+                "additionalProperties": false,
+            },
+        },
+        "additionalProperties": false,
+    })
+}

@@ -1,0 +1,49 @@
+//! Every path of the API: who answers it, and how it is described. The router and the OpenAPI document are both made of this
+//! table, so neither can know a path that the other does not.
+
+use std::sync::Arc;
+
+use axum::routing::{MethodRouter, get, post};
+use serde_json::Value;
+
+use super::{App, completions, health, info, metrics, models, openapi};
+
+/// One path with one method.
+pub(super) struct Route {
+    pub(super) path: &'static str,
+    /// As OpenAPI writes it: in lower case.
+    pub(super) method: &'static str,
+    pub(super) handler: fn() -> MethodRouter<Arc<App>>,
+    /// Its OpenAPI operation, written beside the handler.
+    pub(super) operation: fn() -> Value,
+}
+
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    handler: fn() -> MethodRouter<Arc<App>>,
+    operation: fn() -> Value,
+) -> Route {
+    Route {
+        path,
+        method,
+        handler,
+        operation,
+    }
+}
+
+pub(super) const ROUTES: &[Route] = &[
+    route(
+        "post",
+        "/v1/completions",
+        || post(completions::create),
+        completions::create_operation,
+    ),
+    route("get", "/v1/models", || get(models::list), models::list_operation),
+    route("get", "/health", || get(health::ready), health::ready_operation),
+    route("get", "/health/live", || get(health::live), health::live_operation),
+    route("get", "/health/ready", || get(health::ready), health::ready_operation),
+    route("get", "/info", || get(info::show), info::show_operation),
+    route("get", "/metrics", || get(metrics::show), metrics::show_operation),
+    route("get", "/openapi.json", || get(openapi::show), openapi::show_operation),
+];

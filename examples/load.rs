@@ -47,12 +47,12 @@ fn main() -> anyhow::Result<()> {
         match args.requests {
             None => {
                 let until = Until::Time(Instant::now() + Duration::from_secs_f64(args.seconds));
-                runtime.block_on(measure(&server, clients, args.max_tokens, until))?;
+                runtime.block_on(measure(&server, clients, args.max_tokens, &until))?;
             }
             Some(requests) => {
                 for _ in 0..10 {
                     let until = Until::Requests(Cell::new(requests / 10));
-                    runtime.block_on(measure(&server, clients, args.max_tokens, until))?;
+                    runtime.block_on(measure(&server, clients, args.max_tokens, &until))?;
                 }
             }
         }
@@ -89,9 +89,9 @@ struct Seen {
     events: usize,
 }
 
-async fn measure(server: &Server, clients: usize, max_tokens: usize, until: Until) -> anyhow::Result<()> {
+async fn measure(server: &Server, clients: usize, max_tokens: usize, until: &Until) -> anyhow::Result<()> {
     let (started, cpu_s) = (Instant::now(), server.cpu_s()?);
-    let all = (0..clients).map(|number| client(&server.address, number, max_tokens, &until));
+    let all = (0..clients).map(|number| client(&server.address, number, max_tokens, until));
     let seen = futures_util::future::try_join_all(all).await?;
     let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), server.cpu_s()? - cpu_s);
     let requests: usize = seen.iter().map(|seen| seen.requests).sum();

@@ -98,7 +98,7 @@ async fn fields_of_a_request_that_are_described_are_read() {
         .expect("fields");
     for name in fields.keys() {
         let mut body = json!({ "prompt": "12+34=", "max_tokens": 1 });
-        body[name] = json!({ "no": { "such": "thing" } });
+        body[name] = json!([[{}]]);
         let reply = server.complete(&body).await;
         let error = reply.error();
         let param = error["param"].as_str().unwrap_or_default();

@@ -22,12 +22,13 @@ const FAILURE_PERIOD: Duration = Duration::from_millis(500);
 
 pub(super) fn serve(args: ServeArgs) -> Result<(), Failure> {
     logging::start(&args.log, args.log_format).map_err(Failure::Asked)?;
+    let record = args.record.clone();
     let file = args.deployment().map_err(Failure::asked)?;
     let keys = keys_of_environment().map_err(Failure::Asked)?;
     let access = Access::read(&file.server, &file.base, keys).map_err(Failure::asked)?;
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::other)?;
     let mut recorder = None;
-    let result = runtime.block_on(run(&file, &access, &args.record, &mut recorder));
+    let result = runtime.block_on(run(&file, &access, &record, &mut recorder));
     // Connections that were not waited for are dropped here, and with them their requests.
     runtime.shutdown_background();
     if let Some(recorder) = recorder {

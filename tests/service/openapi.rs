@@ -56,9 +56,9 @@ async fn answers_are_as_the_document_says() {
         }
     }
     // Completions, whole and streamed, and what their requests may hold.
-    let body = json!({
+    let mut body = json!({
         "model": "tiny", "prompt": "12+34=", "max_tokens": 8, "temperature": 0.5, "top_p": 0.9, "top_k": 5, "min_p": 0.0,
-        "seed": 7, "stop": ["A"], "stream": false, "stream_options": { "include_usage": true },
+        "seed": 7, "stop": ["A"], "n": 2, "logit_bias": { "3": 0.5 }, "presence_penalty": 0.1, "logprobs": 2, "return_token_ids": true,
         "tokenrouter": { "options": { "threshold": 0.1 }, "attribution": true },
     });
     let path = "/v1/completions";
@@ -68,6 +68,7 @@ async fn answers_are_as_the_document_says() {
     assert_eq!(reply.status, 200, "{}", reply.body);
     let schema = response(&document, path, "post", "200", "application/json");
     assert_eq!(validate(&document, schema, &reply.json(), "answer"), Ok(()));
+    body["stream_options"] = json!({ "include_usage": true, "continuous_usage_stats": true });
     let mut events = server.events(&body).await;
     let schema = response(&document, path, "post", "200", "text/event-stream");
     let mut chunks = 0;

@@ -7,8 +7,8 @@ use axum::extract::State;
 use serde_json::{Map, Value, json};
 use tokenrouter_engine::stats::ModelStats;
 
-use super::{App, limits as field_limits};
 use super::openapi::{json_response, operation};
+use super::{App, limits as field_limits};
 use crate::deployment::{LoadedHead, LoadedModel, LoadedPolicy};
 
 /// All of it as one object.

@@ -36,7 +36,8 @@ impl Answers {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Event)>> {
+    /// The same, for who polls.
+    pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<(usize, Event)>> {
         let count = self.streams.len();
         let mut running = false;
         for offset in 0..count {

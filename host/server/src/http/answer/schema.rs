@@ -37,9 +37,7 @@ pub(in crate::http) fn request(required: &[&str], own: Value) -> Value {
 
 /// The fields that `Params` reads.
 fn shared_fields() -> Map<String, Value> {
-    let number = |range: RangeInclusive<f64>, default: f64| {
-        json!({ "type": ["number", "null"], "minimum": range.start(), "maximum": range.end(), "default": default })
-    };
+    let number = |range: RangeInclusive<f64>, default: f64| json!({ "type": ["number", "null"], "minimum": range.start(), "maximum": range.end(), "default": default });
     let count = |min: u32| json!({ "type": ["integer", "null"], "minimum": min });
     let flag = || json!({ "type": ["boolean", "null"], "default": false });
     let fields = json!({

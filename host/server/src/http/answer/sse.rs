@@ -1,16 +1,14 @@
 //! An answer as server-sent events: a chunk for every piece, a last chunk for every choice with its `finish_reason`, the
 //! usage if it was asked for, and `[DONE]`, which also follows an error.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
+use std::task::{Context, Poll};
 
-use axum::response::sse::{self, KeepAlive, Sse};
-use axum::response::{IntoResponse as _, Response};
-use futures_util::stream;
+use axum::response::Response;
 use serde::Serialize;
 use tokenrouter_engine::stream::Event;
 
 use super::answers::finish_reason;
+use super::event_body::{self, EventWriter, Events};
 use super::response::{Told, Usage};
 use super::{Part, Running, Shape};
 use crate::http::ApiError;
@@ -18,47 +16,36 @@ use crate::http::ApiError;
 const DONE: &str = "[DONE]";
 
 pub(super) fn respond<S: Shape>(running: Running<S>) -> Response {
-    let silence = KeepAlive::new().interval(running.context.app.event_silence_max());
-    let mut chunks = Chunks {
-        running,
-        ready: VecDeque::new(),
-        over: false,
-    };
+    let silence_max = running.context.app.event_silence_max();
+    let mut chunks = Chunks { running, over: false };
+    let mut out = EventWriter::default();
     for index in 0..chunks.running.answers.len() {
-        chunks.push(index, &Told::Opening);
+        chunks.push(index, &Told::Opening, &mut out);
     }
-    let events = stream::unfold(chunks, async |mut chunks| {
-        let data = chunks.next().await?;
-        Some((Ok::<_, Infallible>(sse::Event::default().data(data)), chunks))
-    });
-    Sse::new(events).keep_alive(silence).into_response()
+    event_body::respond(chunks, out, silence_max)
 }
 
 /// What is left to send.
 struct Chunks<S> {
     running: Running<S>,
-    ready: VecDeque<String>,
     over: bool,
 }
 
-impl<S: Shape> Chunks<S> {
-    /// The next event's data; `None` after `[DONE]`.
-    async fn next(&mut self) -> Option<String> {
-        loop {
-            if let Some(data) = self.ready.pop_front() {
-                return Some(data);
-            }
-            if self.over {
-                return None;
-            }
-            match self.running.answers.next().await {
-                Some((index, event)) => self.take(index, event),
-                None => self.over = true,
+impl<S: Shape> Events for Chunks<S> {
+    fn poll_write(&mut self, context: &mut Context<'_>, out: &mut EventWriter) -> Poll<()> {
+        while !self.over && !out.is_full() {
+            match self.running.answers.poll_next(context) {
+                Poll::Ready(Some((index, event))) => self.take(index, event, out),
+                Poll::Ready(None) => self.over = true,
+                Poll::Pending => return Poll::Pending,
             }
         }
+        Poll::Ready(())
     }
+}
 
-    fn take(&mut self, index: usize, event: Event) {
+impl<S: Shape> Chunks<S> {
+    fn take(&mut self, index: usize, event: Event, out: &mut EventWriter) {
         match event {
             Event::Piece { text, tokens } => {
                 self.running.tally.wrote(&tokens);
@@ -69,7 +56,7 @@ impl<S: Shape> Chunks<S> {
                         tokens,
                         finish_reason: None,
                     };
-                    self.push(index, &Told::Chunk(&part, None));
+                    self.push(index, &Told::Chunk(&part, None), out);
                 }
             }
             Event::End(ended) => match finish_reason(&ended.finish) {
@@ -80,17 +67,17 @@ impl<S: Shape> Chunks<S> {
                         finish_reason: Some(reason),
                         ..Part::default()
                     };
-                    self.push(index, &Told::Chunk(&part, Some(&ended)));
+                    self.push(index, &Told::Chunk(&part, Some(&ended)), out);
                     if self.running.answers.all_ended() {
-                        self.end();
+                        self.end(out);
                     }
                 }
-                Err(what) => self.fail(what),
+                Err(what) => self.fail(what, out),
             },
         }
     }
 
-    fn push(&mut self, index: usize, told: &Told<'_>) {
+    fn push(&mut self, index: usize, told: &Told<'_>, out: &mut EventWriter) {
         let Running {
             context, shape, tally, ..
         } = &mut self.running;
@@ -100,39 +87,36 @@ impl<S: Shape> Chunks<S> {
         let params = &context.params;
         let so_far = params.continuous_usage.then(|| Usage::new(&context.app, tally));
         let usage = params.include_usage.then_some(so_far);
-        let chunk = to_json(&context.frame.object(S::CHUNK, vec![choice], usage));
-        self.ready.push_back(chunk);
+        write(&context.frame.object(S::CHUNK, vec![choice], usage), out);
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, out: &mut EventWriter) {
         let Running { context, tally, .. } = &self.running;
         if context.params.include_usage {
             let usage = Some(Some(Usage::new(&context.app, tally)));
-            let chunk = context.frame.object::<S::Body>(S::CHUNK, Vec::new(), usage);
-            self.ready.push_back(to_json(&chunk));
+            write(&context.frame.object::<S::Body>(S::CHUNK, Vec::new(), usage), out);
         }
         self.running.log.answered(&self.running.tally);
-        self.close();
+        self.close(out);
     }
 
-    fn fail(&mut self, what: String) {
+    fn fail(&mut self, what: String, out: &mut EventWriter) {
         self.running.log.failed(&what);
-        self.ready.push_back(ApiError::Failed(what).to_json().to_string());
-        self.close();
+        out.text(&ApiError::Failed(what).to_json().to_string());
+        self.close(out);
     }
 
-    fn close(&mut self) {
-        self.ready.push_back(DONE.to_owned());
+    fn close(&mut self, out: &mut EventWriter) {
+        out.text(DONE);
         self.over = true;
     }
 }
 
 /// A chunk has texts, numbers and lists only, and those can always be written.
-fn to_json(chunk: &impl Serialize) -> String {
-    serde_json::to_string(chunk).unwrap_or_else(|error| {
+fn write(chunk: &impl Serialize, out: &mut EventWriter) {
+    if let Err(error) = out.json(chunk) {
         tracing::error!(%error, "a chunk cannot be written as JSON");
-        ApiError::Failed("the server failed on this request".to_owned())
-            .to_json()
-            .to_string()
-    })
+        let error = ApiError::Failed("the server failed on this request".to_owned());
+        out.text(&error.to_json().to_string());
+    }
 }

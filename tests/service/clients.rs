@@ -28,7 +28,7 @@ fn kept(info: &Value, counter: &str) -> u64 {
         .sum()
 }
 
-fn is_idle(info: &Value) -> bool {
+pub fn is_idle(info: &Value) -> bool {
     let stats = &info["stats"];
     let at_models = ["kv_blocks_used", "seats_taken", "waiting", "running"].map(|counter| kept(info, counter));
     stats["requests_running"] == 0 && stats["requests_waiting"] == 0 && at_models == [0; 4]

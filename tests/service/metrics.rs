@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use crate::common::{Server, not_hanging};
+use crate::clients::is_idle;
+use crate::common::{Server, not_hanging, wait_for_info};
 
 /// A sample's name and labels, in their order.
 type Series = (String, Vec<(String, String)>);
@@ -206,10 +207,12 @@ async fn what_was_sent_is_what_is_counted() {
     }
     // One alone at its model, one that is refused, one unknown path.
     server
-        .answer(&json!({ "model": "tiny/large", "prompt": "12+34=", "max_tokens": 3, "seed": 1 }))
+        .answer(&json!({ "model": "tiny/large", "prompt": "12+34=", "max_tokens": 3, "seed": 1, "made_up": 1 }))
         .await;
     server.complete(&json!({ "prompt": 7 })).await;
     server.get("/nothing").await;
+
+    wait_for_info(&server, "idle", is_idle).await;
 
     let after = Metrics::of(&server).await;
     let routed = [("model", "tiny"), ("policy", "random")];
@@ -265,6 +268,10 @@ async fn what_was_sent_is_what_is_counted() {
     ] {
         assert_eq!(after.sum(&format!("tokenrouter_{idle}"), &[]), 0.0, "{idle}");
     }
+    assert_eq!(
+        after.sum("tokenrouter_unknown_fields_total", &[("field", "made_up")]),
+        1.0
+    );
     assert_eq!(after.sum("tokenrouter_ready", &[]), 1.0);
     assert_eq!(after.sum("tokenrouter_model_up", &[]), 2.0);
 

@@ -65,11 +65,6 @@ impl Pulse {
         self.stalled.load(Ordering::Relaxed)
     }
 
-    /// Whether requests cannot be answered there now.
-    pub(crate) fn is_down(&self) -> bool {
-        self.is_stalled() || self.restarting().is_some()
-    }
-
     /// What is wrong, if something is.
     pub(crate) fn trouble(&self, model: &str, now_us: u64, stall_us_max: u64) -> Option<NotReady> {
         if let Some(reason) = self.restarting().clone() {

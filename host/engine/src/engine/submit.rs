@@ -187,13 +187,14 @@ impl Engine {
         Ok(())
     }
 
-    /// A request that may go everywhere needs every model; one that stays needs its own.
+    /// A request that may go everywhere needs every model; one that stays needs its own. One that restarts is worth waiting
+    /// for; nobody knows how long one stalls.
     fn check_models(&self, target: &Target) -> Result<(), SubmitError> {
         let needed = match target {
             Target::Model(model) => model.index()..model.index() + 1,
             Target::Default | Target::Policy(_) => 0..self.names.len(),
         };
-        match needed.into_iter().find(|&index| self.shared.pulses[index].is_down()) {
+        match needed.into_iter().find(|&index| self.shared.pulses[index].is_stalled()) {
             Some(index) => Err(SubmitError::ModelDown {
                 model: self.names[index].clone(),
             }),

@@ -7,8 +7,7 @@ use serde::Deserialize;
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::HEADS_MAX;
 
-use super::{DeploymentError, Launch, ModelSource, OptionValue, RequestOptions, Whole};
-use super::{DeploymentError, Launch, ModelSource, OptionValue, PolicyLimitsEntry, Whole};
+use super::{DeploymentError, Launch, ModelSource, OptionValue, PolicyLimitsEntry, RequestOptions, Whole};
 
 /// The deployment that is served when none is named: `config/tiny.toml`.
 pub const BUILT_IN: &str = include_str!("../../../../config/tiny.toml");

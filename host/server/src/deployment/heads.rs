@@ -49,7 +49,7 @@ pub fn read_head(path: &Path, name: &str, model: &str) -> Result<(HeadFile, Dige
 }
 
 /// Loads all heads of a deployment into the runners of their models, which are in the deployment's order.
-pub(super) fn load(file: &DeploymentFile, runners: &mut [impl Runner]) -> Result<Vec<LoadedHead>, DeploymentError> {
+pub(super) fn load(file: &DeploymentFile, runners: &mut [Box<dyn Runner>]) -> Result<Vec<LoadedHead>, DeploymentError> {
     let mut loaded = Vec::with_capacity(file.heads.len());
     for entry in &file.heads {
         let index = file.head_model(entry)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::StepLimits;
 use tokenrouter_engine::{EngineLimits, EngineModel, EngineParts, FailureMode};
-use tokenrouter_model::runner::{ModelInfo, Runner as _};
+use tokenrouter_model::runner::ModelInfo;
 use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, PolicyHost, PolicyLimits, Setting};
 
 use super::heads::{self, LoadedHead};

@@ -4,30 +4,42 @@ use super::checks::{Subject, failed, passed};
 use super::report::Outcome;
 use crate::{PolicyError, Setting, Value};
 
-/// Leaving an option out and giving its declared default are the same. Where other options are given, a default may hang on
-/// them (a threshold on its unit), so there it is only told.
+/// Leaving an option out and giving its declared default are the same, for each option alone. A policy may refuse an option
+/// that means nothing beside the others (a unit where nothing has one), and a default may hang on others that are given (a
+/// threshold on its unit), so both are only told.
 pub(super) fn defaults(subject: &Subject<'_>) -> Outcome {
     let generation = subject.generation;
     let given = generation.config();
-    let mut config = given.to_vec();
-    for option in &generation.description().options {
-        if !config.iter().any(|setting| setting.name == option.name) {
-            config.push(Setting {
-                name: option.name.clone(),
-                value: option.default.clone(),
-            });
+    let mut notes = Vec::new();
+    let options = &generation.description().options;
+    for option in options {
+        if given.iter().any(|setting| setting.name == option.name) {
+            continue;
+        }
+        let mut config = given.to_vec();
+        config.push(Setting {
+            name: option.name.clone(),
+            value: option.default.clone(),
+        });
+        let name = &option.name;
+        match generation.code().configure(generation.deployment(), &config) {
+            Ok(written) if written.plan() == generation.plan() => {}
+            Ok(_) if given.is_empty() => {
+                return failed(format!(
+                    "with option \"{name}\" at its declared default the policy returns another plan than without it"
+                ));
+            }
+            Ok(_) => notes.push(format!("\"{name}\" at its declared default changes the plan")),
+            Err(error) if error.is_fault() => {
+                return failed(format!("option \"{name}\" at its declared default: {error}"));
+            }
+            Err(error) => notes.push(error.to_string()),
         }
     }
-    let reason = match generation.code().configure(generation.deployment(), &config) {
-        Ok(written) if written.plan() == generation.plan() => return passed(format!("{} options", config.len())),
-        Ok(_) => "with its defaults written out the policy returns another plan than without them".to_owned(),
-        Err(error) if error.is_fault() => return failed(format!("with its defaults written out: {error}")),
-        Err(error) => format!("the declared defaults are not accepted: {error}"),
-    };
-    if given.is_empty() {
-        failed(reason)
+    if notes.is_empty() {
+        passed(format!("{} options", options.len()))
     } else {
-        Outcome::Noted(format!("beside the options that are given, {reason}"))
+        Outcome::Noted(format!("defaults that cannot be written here: {}", notes.join("; ")))
     }
 }
 

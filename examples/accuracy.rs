@@ -16,7 +16,8 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::json;
 use tokenrouter_host::deployment::{DeploymentFile, OptionValue};
-use tokenrouter_host::http::{App, Server};
+use tokenrouter_host::http::auth::Keys;
+use tokenrouter_host::http::{Access, App, Server};
 
 /// Requests at a time: fills the batches of the built-in deployment.
 const CONCURRENCY: usize = 32;
@@ -97,7 +98,9 @@ fn url_argument() -> anyhow::Result<Option<String>> {
 async fn serve(mut file: DeploymentFile) -> anyhow::Result<String> {
     file.server.listen = "127.0.0.1:0".to_owned();
     let app = Arc::new(App::start(&file, file.load()?)?);
-    let server = Server::bind(app, file.server.clone()).await?;
+    let access = Access::read(&file.server, &file.base, Keys::default())?;
+    let server = Server::bind(file.server.clone(), access.clone()).await?;
+    server.gate().open(app, &access);
     let url = format!("http://{}", server.local_addr());
     tokio::spawn(server.run(std::future::pending(), std::future::pending()));
     Ok(url)

@@ -72,4 +72,3 @@ pub fn logprob(logits: &[f32], token: TokenId) -> f32 {
     let sum: f64 = logits.iter().map(|z| f64::from(*z).exp()).sum();
     (f64::from(logits[token as usize]) - sum.ln()) as f32
 }
-

@@ -9,8 +9,8 @@ use tokenrouter_host::deployment::{
 };
 use tokenrouter_policy::Setting;
 
-use super::heads::{HEADS_EXAMPLES, HeadsArgs};
 use super::calibrate::{CALIBRATE_EXAMPLES, CalibrateArgs};
+use super::heads::{HEADS_EXAMPLES, HeadsArgs};
 use super::plan::{PLAN_EXAMPLES, PlanArgs};
 use super::policy::{POLICY_EXAMPLES, PolicyArgs};
 use super::record::RecordArgs;

@@ -4,8 +4,8 @@
 
 mod args;
 mod banner;
-mod heads;
 mod calibrate;
+mod heads;
 mod logging;
 mod output;
 mod parallel;

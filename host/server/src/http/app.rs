@@ -7,9 +7,7 @@ use tokenrouter_engine::{Engine, EngineError};
 use super::ModelNames;
 use super::answer::UnknownFields;
 use super::count::RequestCounts;
-use crate::deployment::{
-    DeploymentFile, Loaded, LoadedHead, LoadedModel, LoadedPolicy, RequestOptions, ServerEntry,
-};
+use crate::deployment::{DeploymentFile, Loaded, LoadedHead, LoadedModel, LoadedPolicy, RequestOptions, ServerEntry};
 
 /// An engine that runs, and what clients may know of it.
 pub struct App {

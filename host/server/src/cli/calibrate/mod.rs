@@ -36,7 +36,7 @@ struct Calibration {
 
 /// Measures, searches and prints.
 pub(super) fn run(args: &CalibrateArgs) -> Result<(), Failure> {
-    logging::start(&args.log).map_err(Failure::Asked)?;
+    logging::start(&args.log, logging::Format::Text).map_err(Failure::Asked)?;
     let prompts = Prompt::read(&args.prompts).map_err(Failure::Asked)?;
     let mut asker = Asker::new(args, prompts).map_err(Failure::Asked)?;
     let search = Search {

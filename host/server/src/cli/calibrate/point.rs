@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use serde::{Deserialize, Serialize};
 use tokenrouter_engine::stream::{AnswerStream, Event};
-use tokenrouter_engine::{Engine, Finish, Job, Target};
+use tokenrouter_engine::{Engine, Finish, Job};
 use tokenrouter_host::deployment::{DeploymentFile, OptionValue};
 use tokenrouter_model::Sampling;
 use tokenrouter_policy::{Description, OptionInfo, Setting, Value};
@@ -192,9 +192,8 @@ impl Asker {
             sampling: self.sampling,
             // The same draws at every value, so that points differ by the value alone.
             seed: index as u64,
-            stop: Vec::new(),
-            target: Target::Default,
             options: options.to_vec(),
+            ..Job::default()
         };
         Ok(self.engine.submit(&job)?)
     }

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use tokenrouter_core::ModelIndex;
 use tokenrouter_core::policy::Admitting;
 use tokenrouter_core::signal::Signal;
 use tokenrouter_host::deployment::{NO_PLUGIN, OptionValue, Plugin, configure, parse_setting};
 use tokenrouter_host::trace::{Columns, RecordedRequest, Trace, parse_signal};
-use tokenrouter_policy::{Deployment, Generation, ModelFacts, PolicyError, Setting};
+use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, PolicyError, Setting};
 
 use self::report::{Counts, Report};
 use self::walk::{Replay, Tally};
@@ -72,19 +73,18 @@ fn load(args: &ReplayArgs, trace: &Trace) -> anyhow::Result<Generation> {
 
 /// What the header says of the deployment, and the heads whose scores were recorded.
 fn deployment(trace: &Trace) -> Deployment {
-    let names = trace
-        .generations
-        .iter()
-        .flat_map(|generation| &generation.signals)
-        .flatten();
-    let mut heads: Vec<String> = names
-        .filter_map(|name| match parse_signal(name) {
-            Some(Signal::HeadScore(head)) => Some(head),
-            _ => None,
-        })
-        .collect();
-    heads.sort_unstable();
-    heads.dedup();
+    let mut heads: Vec<HeadFacts> = Vec::new();
+    for generation in &trace.generations {
+        for (model, signals) in (0..).map(ModelIndex).zip(&generation.signals) {
+            for signal in signals {
+                if let Some(Signal::HeadScore(name)) = parse_signal(signal)
+                    && heads.iter().all(|head| head.name != name)
+                {
+                    heads.push(HeadFacts { name, model });
+                }
+            }
+        }
+    }
     Deployment {
         name: trace.header.deployment.clone(),
         models: trace

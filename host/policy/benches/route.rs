@@ -5,7 +5,7 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::policy::{Admitting, Decisions, RouteBatch};
-use tokenrouter_policy::{Deployment, Generation, ModelFacts, PolicyHost, PolicyLimits};
+use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, PolicyHost, PolicyLimits};
 
 const SMALL: ModelIndex = ModelIndex(0);
 
@@ -32,7 +32,12 @@ fn generation(host: &PolicyHost, name: &str) -> Generation {
     let deployment = Deployment {
         name: "bench".to_owned(),
         models: vec![model("small", 600_000_000), model("large", 8_000_000_000)],
-        heads: ["r2r", "citer", "co-llm", "request-level"].map(str::to_owned).to_vec(),
+        heads: ["r2r", "citer", "co-llm", "request-level"]
+            .map(|name| HeadFacts {
+                name: name.to_owned(),
+                model: ModelIndex(0),
+            })
+            .to_vec(),
     };
     host.load(&bytes)
         .and_then(|code| code.configure(&deployment, &[]))

@@ -3,7 +3,7 @@
 use tokenrouter_model::heads::checkpoint::Checkpoint;
 use tokenrouter_model::heads::checkpoint::pickle::Value;
 use tokenrouter_model::heads::convert::{ConvertOptions, convert};
-use tokenrouter_model::heads::{Head, HeadFile, HeadInput, HeadKind, Network};
+use tokenrouter_model::heads::{Activation, Head, HeadFile, HeadInput, HeadKind, Network};
 
 use super::fixtures::{Expected, converted, kind, path};
 
@@ -95,6 +95,10 @@ fn what_is_not_supported_or_does_not_agree_is_refused_by_name() {
     large.model.hidden_size = Some(1024);
     let mut padded = ConvertOptions::default();
     padded.model.vocabulary = Some(121);
+    let gelu = ConvertOptions {
+        activation: Some(Activation::Gelu),
+        ..ConvertOptions::default()
+    };
     for (name, kind, options, part) in [
         (
             "r2r-position.pt",
@@ -143,7 +147,7 @@ fn what_is_not_supported_or_does_not_agree_is_refused_by_name() {
         (
             "mlp.pth",
             HeadKind::Linear,
-            &none,
+            &gelu,
             "a head of kind linear is an mlp without a layer before the last",
         ),
         ("mlp.pth", HeadKind::Mlp, &none, "network.activation is missing"),

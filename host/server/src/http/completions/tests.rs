@@ -109,7 +109,7 @@ fn every_field_reaches_the_job() {
     type Change = fn(&mut Job);
     let cases: [(Value, Change); 19] = [
         (json!({ "model": "tiny/large" }), |job| {
-            job.target = Target::Model(ModelIndex(1))
+            job.target = Target::Model(ModelIndex(1));
         }),
         (json!({ "max_tokens": 7 }), |job| job.max_tokens = 7),
         (json!({ "max_completion_tokens": 7 }), |job| job.max_tokens = 7),
@@ -121,21 +121,21 @@ fn every_field_reaches_the_job() {
         (json!({ "min_p": 0.1 }), |job| job.sampling.min_p = 0.1),
         (json!({ "presence_penalty": 0.5 }), |job| job.penalties.presence = 0.5),
         (json!({ "frequency_penalty": -0.5 }), |job| {
-            job.penalties.frequency = -0.5
+            job.penalties.frequency = -0.5;
         }),
         (json!({ "repetition_penalty": 1.5 }), |job| {
-            job.penalties.repetition = 1.5
+            job.penalties.repetition = 1.5;
         }),
         (json!({ "logit_bias": { "20": -100, "3": 0.5 } }), |job| {
             job.logit_bias = vec![(20, -100.0), (3, 0.5)];
         }),
         (json!({ "stop": "A" }), |job| job.stop = vec!["A".to_owned()]),
         (json!({ "stop": ["A", ";"] }), |job| {
-            job.stop = vec!["A".to_owned(), ";".to_owned()]
+            job.stop = vec!["A".to_owned(), ";".to_owned()];
         }),
         (json!({ "stop_token_ids": [4, 5] }), |job| job.stop_tokens = vec![4, 5]),
         (json!({ "include_stop_str_in_output": true }), |job| {
-            job.include_stop = true
+            job.include_stop = true;
         }),
         (json!({ "ignore_eos": true }), |job| job.ignore_eos = true),
         (json!({ "logprobs": 3 }), |job| job.logprobs = Some(3)),

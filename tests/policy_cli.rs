@@ -319,7 +319,7 @@ async fn a_recorded_run_is_replayed_decision_by_decision() {
         text(&trace),
     ]);
     assert!(always["positions_missing"].as_u64() > Some(0), "{always}");
-    assert_eq!(always["replayed"]["share"][1], 1.0, "{always}");
+    assert!(always["replayed"]["share"][1].as_f64() > Some(0.95), "{always}");
 }
 
 #[tokio::test]

@@ -353,7 +353,7 @@ async fn bodies_paths_and_methods_that_are_wrong() {
         (413, Some("body_too_large"))
     );
 
-    let unknown = plain(&["/v1/completion;", "/v1/completions"]).code(404, "unknown_url");
+    let unknown = plain(&["/v1/completion;", "/openapi.json"]).code(404, "unknown_url");
     check(&server, "POST", "/v1/completion", good().to_string(), unknown).await;
     let method = plain(&["/v1/completions does not take GET"]).code(405, "method_not_allowed");
     check(&server, "GET", path, String::new(), method).await;

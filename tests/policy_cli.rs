@@ -242,8 +242,10 @@ async fn a_recorded_run_is_replayed_decision_by_decision() {
             json!({ "model": "tiny", "prompt": problem.prompt, "max_tokens": 64, "temperature": 0.3, "seed": index });
         let usage = server.complete(&body).await.json()["usage"].take();
         tokens += usage["completion_tokens"].as_u64().expect("a count");
-        large += usage["tokens_by_model"]["large"].as_u64().expect("a count");
-        handoffs += usage["handoffs"].as_u64().expect("a count");
+        large += usage["tokenrouter"]["tokens_by_model"]["large"]
+            .as_u64()
+            .expect("a count");
+        handoffs += usage["tokenrouter"]["handoffs"].as_u64().expect("a count");
     }
     let alone = json!({ "model": "tiny/small", "prompt": "1+1=", "max_tokens": 4 });
     assert_eq!(server.complete(&alone).await.status, 200);

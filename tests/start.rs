@@ -8,9 +8,16 @@ use std::path::Path;
 use common::component::Policy;
 use common::{Server, deployment_file, file, run_to_end};
 
-/// Runs the binary and checks its exit code and that its message is one error with all parts.
+/// Runs the binary and checks its exit code and that its message is one error with all parts. The address is taken before
+/// anything is loaded, so it must be a free one.
 fn refuses(code: i32, args: &[&str], parts: &[&str]) {
-    let (found, stderr) = run_to_end(args);
+    let free = ["--listen", "127.0.0.1:0"];
+    let with_address = if args.contains(&"--listen") || !args[0].starts_with('-') {
+        args.to_vec()
+    } else {
+        [args, &free].concat()
+    };
+    let (found, stderr) = run_to_end(&with_address);
     assert_eq!(found, code, "{args:?}: {stderr}");
     let message = stderr.lines().find(|line| line.starts_with("error: "));
     let message = message.unwrap_or_else(|| panic!("{args:?}: no line begins with \"error: \" in {stderr:?}"));

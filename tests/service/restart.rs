@@ -63,6 +63,7 @@ async fn a_panic_fails_one_step_and_the_model_starts_anew() {
             failed += 1;
         }
         server.wait("idle", is_idle).await;
+        server.wait("ready", |info| info["ready"] == true).await;
         assert_eq!(server.get("/health/ready").await.0, 200, "round {round}");
     }
     assert!((4..24 * 4).contains(&failed), "{failed} requests failed");

@@ -73,8 +73,12 @@ fn a_destination_that_does_not_exist_is_found() {
 
 #[test]
 fn options_that_end_in_a_trap_are_found() {
-    // `init` with one option: of the calls of an examination, those that set one to a wrong value.
+    // `init` with one option: of the calls of an examination, those that set one.
     let traps = "(if (i32.eq (local.get 7) (i32.const 1)) (then unreachable))";
+    fails(&Policy::new().with("init", traps), "defaults", "trapped");
+    // With one that is no number, as its default is.
+    let traps = "(if (i32.eq (local.get 7) (i32.const 1))
+        (then (if (i32.ne (i32.load8_u offset=8 (local.get 6)) (i32.const 1)) (then unreachable))))";
     fails(&Policy::new().with("init", traps), "refusals", "refuse it with a text");
 }
 

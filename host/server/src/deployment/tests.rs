@@ -75,7 +75,7 @@ fn errors_name_file_line_column_and_what_would_be_right() {
     for (addition, message) in [
         (
             "[policy]\nplugn = \"x\"\n",
-            "d.toml:6:1: unknown field `plugn`, expected one of `plugin`, `on_failure`, `options`",
+            "d.toml:6:1: unknown field `plugn`, expected one of `plugin`, `on_failure`, `options`, `request_options`, `limits`",
         ),
         (
             "[launch]\nrule = \"fast\"\n",

@@ -12,9 +12,10 @@
 //! | [`sampler`], [`signals`] | from a row of logits to a candidate and to what a policy asked for |
 //! | [`shaping`], [`logprobs`] | what a request does to the logits before the draw, and what it is told of them |
 //! | [`heads`] | small networks whose scores a policy can ask for: their files, their evaluation, and checkpoints |
+//! | [`grammar`] | answers in a format: which tokens may come next |
 //! | [`runner`] | the trait and its types |
 //! | [`null`] | the runner without weights, and the ledger of what was fed |
-//! | [`text`] | tokenizer, detokeniser, stop strings |
+//! | [`text`] | tokenizer, detokeniser, stop strings, chat templates |
 #![forbid(unsafe_code)]
 
 mod check;
@@ -23,6 +24,7 @@ pub mod decoder;
 mod decoder_runner;
 mod descending;
 pub mod error;
+pub mod grammar;
 pub mod heads;
 pub mod logprobs;
 pub mod null;

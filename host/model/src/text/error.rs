@@ -58,6 +58,14 @@ pub enum TextError {
 }
 
 impl TextError {
+    /// The same for a text that stands behind `before`.
+    pub(super) fn after(mut self, before: &str) -> Self {
+        if let Self::UnknownCharacter { index, .. } = &mut self {
+            *index += before.chars().count();
+        }
+        self
+    }
+
     pub(super) fn invalid(reason: impl Into<tokenizers::Error>) -> Self {
         Self::InvalidTokenizer {
             reason: reason.into().to_string(),

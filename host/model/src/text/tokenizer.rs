@@ -8,6 +8,8 @@ use super::alphabet;
 use super::decoder::DecoderPlan;
 use super::detokenizer::Detokenizer;
 use super::error::TextError;
+use super::special::SpecialTokens;
+use super::template::Rendered;
 use super::vocabulary::Vocabulary;
 
 /// Text to tokens and back, for one model. Cloning it shares it.
@@ -18,6 +20,7 @@ pub struct Tokenizer(Arc<Shared>);
 struct Shared {
     library: tokenizers::Tokenizer,
     vocabulary: Vocabulary,
+    special: SpecialTokens,
     decoder: DecoderPlan,
     may_lose_characters: bool,
     bos: Option<TokenId>,
@@ -68,10 +71,12 @@ impl Tokenizer {
                 )));
             }
         }
+        let special = SpecialTokens::new(&library);
         let may_lose_characters = alphabet::may_lose_characters(&library);
         Ok(Self(Arc::new(Shared {
             library,
             vocabulary,
+            special,
             decoder,
             may_lose_characters,
             bos,
@@ -96,6 +101,32 @@ impl Tokenizer {
     pub fn encode_prompt(&self, text: &str) -> Result<Vec<TokenId>, TextError> {
         let mut ids = self.encode_with(text, true)?;
         if let Some(bos) = self.0.bos.filter(|bos| ids.first() != Some(bos)) {
+            ids.insert(0, bos);
+        }
+        Ok(ids)
+    }
+
+    /// The tokens of what a chat template wrote: its special tokens as such, and the stretches between them as text, each
+    /// encoded on its own. The model's BOS is there if the template wrote it, or, with `begin`, in any case; never twice.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode).
+    pub fn encode_rendered(&self, rendered: &Rendered, begin: bool) -> Result<Vec<TokenId>, TextError> {
+        let (text, marks) = rendered.parts();
+        let mut ids = Vec::new();
+        let mut done = 0;
+        loop {
+            let found = self.0.special.find(text, done);
+            let stretch = &text[done..found.as_ref().map_or(text.len(), |found| found.start)];
+            if !stretch.is_empty() {
+                let encoded = self.encode(&marks.remove(stretch));
+                ids.extend(encoded.map_err(|error| error.after(&marks.remove(&text[..done])))?);
+            }
+            let Some(found) = found else { break };
+            ids.push(found.id);
+            done = found.end;
+        }
+        if let Some(bos) = self.0.bos.filter(|bos| begin && ids.first() != Some(bos)) {
             ids.insert(0, bos);
         }
         Ok(ids)
@@ -169,6 +200,11 @@ impl Tokenizer {
         self.0.library.token_to_id(token)
     }
 
+    /// Whether a token is special: no part of any text.
+    pub fn is_special(&self, id: TokenId) -> bool {
+        self.0.vocabulary.special(id).is_some()
+    }
+
     /// One more than the largest id that has a token.
     pub fn vocabulary_size(&self) -> usize {
         self.0.vocabulary.len()
@@ -210,6 +246,10 @@ impl Tokenizer {
             (Some(token), None) => format!("{token:?}"),
             (Some(token), Some(_)) => format!("the special token {token:?}"),
         }
+    }
+
+    pub(super) fn special_tokens(&self) -> &SpecialTokens {
+        &self.0.special
     }
 
     pub(super) fn vocabulary(&self) -> &Vocabulary {

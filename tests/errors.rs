@@ -286,11 +286,6 @@ async fn parameters_that_are_known_but_not_served_are_refused_unless_they_change
         ("bad_words", json!(["1"]), json!([])),
         ("allowed_token_ids", json!([1]), json!([])),
         ("truncate_prompt_tokens", json!(5), json!(null)),
-        (
-            "response_format",
-            json!({ "type": "json_object" }),
-            json!({ "type": "text" }),
-        ),
     ] {
         let parts = [param, "is not supported", "leave it out or set it to"];
         let expected = Expected::bad_request(param, &parts);

@@ -149,7 +149,8 @@ fn fields() -> Vec<Field> {
             json!([]),
             json!([[{ "role": "user", "content": "1" }]]),
         ),
-        field("guided_regex", json!([""]), json!([]), json!(["[0-9]+"])),
+        field("guided_regex", json!([""]), json!([5]), json!(["(", "x+"])),
+        field("guided_grammar", json!([""]), json!([]), json!(["start: \"1\""])),
     ]
 }
 

@@ -3,6 +3,8 @@
 #![allow(unused_imports, reason = "every test program uses its own part of this")]
 
 mod answer;
+mod byte_model;
+mod chat;
 mod files;
 mod law;
 mod problems;
@@ -16,6 +18,8 @@ pub mod component;
 use std::time::Duration;
 
 pub use answer::{Answer, Events};
+pub use byte_model::byte_deployment;
+pub use chat::ChatAnswer;
 pub use files::{deployment_file, file};
 pub use problems::{Problem, problems};
 pub use server::{Reply, Server, run_to_end};

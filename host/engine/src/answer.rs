@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokenrouter_core::request::{Answer, Finish, Request};
 use tokenrouter_core::{ModelIndex, TokenId};
+use tokenrouter_model::grammar::{Grammar, Progress};
 use tokenrouter_model::runner::Sampling;
 use tokenrouter_model::text::{Detokenizer, StopMatcher, Tokenizer, trailing_newlines};
 use tokenrouter_model::{Shaping, TokenLogprob};
@@ -19,6 +20,8 @@ pub(crate) struct TextAnswer {
     pub(crate) sampling: Sampling,
     /// Biases, penalties and bans, as they stand after the committed tokens.
     pub(crate) shaping: Shaping,
+    /// The answer's format, as it stands after the committed tokens.
+    pub(crate) grammar: Option<Box<Grammar>>,
     /// Log-probabilities that the client wants with each token.
     pub(crate) logprobs: Option<u32>,
     /// Newlines that the committed text ends with, for policies that ask.
@@ -64,6 +67,7 @@ pub(crate) struct Stopping {
 pub(crate) struct TextParts {
     pub(crate) sampling: Sampling,
     pub(crate) shaping: Shaping,
+    pub(crate) grammar: Option<Box<Grammar>>,
     pub(crate) logprobs: Option<u32>,
     pub(crate) attribution: bool,
     pub(crate) newlines: u8,
@@ -80,6 +84,7 @@ impl TextAnswer {
         Self {
             sampling: parts.sampling,
             shaping: parts.shaping,
+            grammar: parts.grammar,
             logprobs: parts.logprobs,
             newlines: parts.newlines,
             stopping: parts.stopping,
@@ -218,7 +223,14 @@ impl Answer for TextAnswer {
             self.stopped = Some(Stopped::Token(token));
         }
         self.writer.write(&self.released, Some(written));
-        self.stopped.is_some().then_some(Finish::Stop)
+        if self.stopped.is_some() {
+            return Some(Finish::Stop);
+        }
+        match self.grammar.as_mut()?.commit(token) {
+            Ok(Progress::Open) => None,
+            Ok(Progress::Complete) => Some(Finish::Stop),
+            Err(error) => Some(Finish::Failed(error.to_string())),
+        }
     }
 
     fn abandoned(&self) -> bool {

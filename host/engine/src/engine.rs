@@ -252,6 +252,11 @@ impl Engine {
         &self.tokenizer
     }
 
+    /// The tokens that end answers: those of all models.
+    pub fn end_tokens(&self) -> &[TokenId] {
+        &self.stop_tokens
+    }
+
     /// The models' names, in the deployment's order.
     pub fn model_names(&self) -> &[String] {
         &self.names

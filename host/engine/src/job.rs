@@ -2,6 +2,7 @@
 
 use tokenrouter_core::{ModelIndex, TokenId};
 use tokenrouter_model::Penalties;
+use tokenrouter_model::grammar::Grammar;
 use tokenrouter_model::runner::Sampling;
 use tokenrouter_policy::Setting;
 
@@ -42,6 +43,9 @@ pub struct Job {
     pub include_stop: bool,
     /// Whether the answer goes on after the models' own end tokens.
     pub ignore_eos: bool,
+    /// What the answer may look like; it ends where this does. It must be made for the engine's tokenizer and
+    /// [`Engine::end_tokens`](crate::Engine::end_tokens).
+    pub grammar: Option<Grammar>,
     /// Log-probabilities with every token: its own, and so many of the most probable ones.
     pub logprobs: Option<u32>,
     /// Whether every handoff is to be told at the end.
@@ -66,6 +70,7 @@ impl Default for Job {
             stop_tokens: Vec::new(),
             include_stop: false,
             ignore_eos: false,
+            grammar: None,
             logprobs: None,
             attribution: false,
             target: Target::Default,

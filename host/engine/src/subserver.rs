@@ -15,6 +15,7 @@ use tokenrouter_core::request::{Answer, Finish, Request};
 use tokenrouter_core::route::{Policies, Routing, StepResult};
 use tokenrouter_core::scheduler::{Action, Scheduler, Verdict};
 use tokenrouter_core::step::StepBatch;
+use tokenrouter_model::grammar::Grammar;
 use tokenrouter_model::runner::{RowAsk, Runner, StepOutput};
 use tokenrouter_model::text::Tokenizer;
 
@@ -270,6 +271,7 @@ impl Subserver {
                 plan: self.generations.plan_index(request.generation),
                 newlines: request.answer.newlines,
                 shaping: request.answer.shaping.logits(),
+                allowed: request.answer.grammar.as_deref().map(Grammar::allowed),
                 logprobs: request.answer.logprobs,
             });
         }

@@ -5,6 +5,7 @@ use tokenrouter_core::signal::Signal;
 use tokenrouter_core::step::StepBatch;
 
 use crate::error::ModelError;
+use crate::grammar::TokenMask;
 use crate::heads::{HeadError, HeadFile};
 use crate::logprobs::TokenLogprob;
 use crate::shaping::Shaping;
@@ -54,6 +55,8 @@ pub struct RowAsk<'a> {
     pub newlines: u8,
     /// What the request does to the logits before the draw. Signals and log-probabilities are of the raw logits.
     pub shaping: Option<&'a Shaping>,
+    /// The only tokens that may be drawn, where an answer has a format.
+    pub allowed: Option<&'a TokenMask>,
     /// Log-probabilities wanted: the candidate's, and so many of the most probable tokens.
     pub logprobs: Option<u32>,
 }
@@ -66,6 +69,7 @@ impl RowAsk<'_> {
         plan: 0,
         newlines: 0,
         shaping: None,
+        allowed: None,
         logprobs: None,
     };
 }

@@ -4,7 +4,8 @@
 //! these the `top_k` most probable, then of these, scaled to sum to 1, the fewest most probable that reach `top_p` (at
 //! least one). Scale what is left to sum to 1.
 //!
-//! Before that come the request's biases, penalties and bans: see [`crate::shaping`].
+//! Before that come the request's biases, penalties and bans ([`crate::shaping`]), and then the format of its answer, if it
+//! has one: tokens that may not come next are impossible ([`crate::grammar`]).
 //!
 //! The draw: with u uniform in [0, 1), the candidate is the first token whose cumulative probability exceeds u, in the
 //! order of descending probability and, of equal ones, ascending token id. So the candidate is a function of the
@@ -39,13 +40,18 @@ impl Sampler {
     /// infinity is a probability of 0.
     pub fn sample(&mut self, logits: &[f32], ask: &RowAsk<'_>, position: u64) -> Option<TokenId> {
         let raw = largest(logits)?;
-        let Some(shaping) = ask.shaping else {
+        if ask.shaping.is_none() && ask.allowed.is_none() {
             return Some(self.choose(logits, raw, ask, position));
-        };
+        }
         let mut shaped = std::mem::take(&mut self.shaped);
         shaped.clear();
         shaped.extend_from_slice(logits);
-        shaping.apply(&mut shaped);
+        if let Some(shaping) = ask.shaping {
+            shaping.apply(&mut shaped);
+        }
+        if let Some(allowed) = ask.allowed {
+            allowed.apply(&mut shaped);
+        }
         let token = largest(&shaped).map(|largest| self.choose(&shaped, largest, ask, position));
         self.shaped = shaped;
         token

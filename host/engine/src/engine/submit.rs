@@ -92,6 +92,7 @@ impl Engine {
                 stop_tokens.clone(),
                 job.min_tokens,
             ),
+            grammar: job.grammar.clone().map(Box::new),
             logprobs: job.logprobs,
             attribution: job.attribution,
             newlines: trailing_newlines(0, &self.tokenizer.decode(tail)),

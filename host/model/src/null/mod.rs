@@ -24,7 +24,7 @@ use crate::signals::SignalKey;
 const SIGNAL_DRAWS: u32 = 1 << 31;
 
 /// A model without weights. Its candidate at a position is `draw::token(seed, position, model, vocabulary)`, its signals
-/// are those of [`signals`]; logits and sampling do not exist.
+/// are those of [`signals`]; logits and sampling do not exist. Where only some tokens are allowed, it is drawn among those.
 #[derive(Debug)]
 pub struct NullRunner {
     info: ModelInfo,
@@ -99,7 +99,12 @@ impl Runner for NullRunner {
                 newlines: ask.newlines,
             };
             signals(&plans[ask.plan as usize], key, self.index, &mut out.signals);
-            out.push(draw::token(ask.seed, position, self.index, self.info.vocabulary), true);
+            let number = |below| draw::token(ask.seed, position, self.index, below);
+            let candidate = match ask.allowed {
+                None => Some(number(self.info.vocabulary)),
+                Some(allowed) => allowed.tokens().nth(number(allowed.count() as u32) as usize),
+            };
+            out.push(candidate.unwrap_or(0), candidate.is_some());
         }
         Ok(())
     }

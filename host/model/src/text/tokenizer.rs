@@ -174,6 +174,18 @@ impl Tokenizer {
         text
     }
 
+    /// The same with the names of special tokens in their places. What stands between them is decoded on its own.
+    pub fn decode_with_special(&self, ids: &[TokenId]) -> String {
+        let mut text = String::new();
+        for run in ids.chunk_by(|&a, &b| !self.is_special(a) && !self.is_special(b)) {
+            match self.0.vocabulary.special(run[0]) {
+                Some(name) => text.push_str(name),
+                None => text.push_str(&self.decode(run)),
+            }
+        }
+        text
+    }
+
     /// What one token adds in the middle of a text; a special token's name; empty for an id without a token. Bytes of an
     /// incomplete character become U+FFFD, so these texts do not add up: for that there is [`Detokenizer`].
     pub fn token_text(&self, id: TokenId) -> String {

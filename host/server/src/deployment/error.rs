@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tokenrouter_model::ModelError;
 use tokenrouter_model::heads::HeadError;
-use tokenrouter_model::text::TextError;
+use tokenrouter_model::text::{TemplateError, TextError};
 use tokenrouter_policy::PolicyError;
 
 /// An error of a deployment: in its file, in what the file names, or in how the parts fit. Each text says where to look
@@ -63,6 +63,9 @@ pub enum DeploymentError {
         /// What is wrong.
         source: Box<TextError>,
     },
+    /// A chat template cannot be read or used.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
     /// Two models do not share a vocabulary.
     #[error("models \"{first}\" and \"{second}\" cannot work together: {source}")]
     Vocabulary {

@@ -18,6 +18,9 @@ pub const BUILT_IN: &str = include_str!("../../../../config/tiny.toml");
 pub struct DeploymentFile {
     /// The name that clients use.
     pub name: String,
+    /// A chat template instead of the models' own, relative to this file.
+    #[serde(default)]
+    pub chat_template: Option<PathBuf>,
     /// The models, by custom from the smallest to the largest.
     pub models: Vec<ModelEntry>,
     /// Heads whose scores the policy may ask for.

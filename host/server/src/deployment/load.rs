@@ -7,6 +7,7 @@ use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::StepLimits;
 use tokenrouter_engine::{EngineLimits, EngineModel, EngineParts, FailureMode};
 use tokenrouter_model::runner::ModelInfo;
+use tokenrouter_model::text::ChatTemplate;
 use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, PolicyHost, PolicyLimits, Setting};
 
 use super::heads::{self, LoadedHead};
@@ -17,6 +18,8 @@ use super::{DeploymentError, DeploymentFile, Fallback, LimitsEntry, OnFailure, O
 pub struct Loaded {
     /// For `Engine::start`.
     pub parts: EngineParts,
+    /// What makes prompts of conversations, if a model or the file has it.
+    pub template: Option<ChatTemplate>,
     /// What is to be known of the models.
     pub models: Vec<LoadedModel>,
     /// What is to be known of the heads.
@@ -87,6 +90,7 @@ impl DeploymentFile {
             .collect();
         let generation = self.policy(&loaded, &heads)?;
         let engine_models = loaded.iter().zip(models.runners);
+        let template = self.template(&models.tokenizer)?;
         let parts = EngineParts {
             models: engine_models
                 .map(|(model, runner)| EngineModel {
@@ -106,6 +110,7 @@ impl DeploymentFile {
         };
         Ok(Loaded {
             parts,
+            template,
             models: loaded,
             heads,
             policies: generation.iter().map(LoadedPolicy::of).collect(),

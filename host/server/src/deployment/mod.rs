@@ -11,6 +11,7 @@ mod plugin;
 mod policy_limits;
 mod request_options;
 mod source;
+mod template;
 mod value;
 mod whole;
 

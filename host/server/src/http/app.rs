@@ -3,9 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokenrouter_engine::{Engine, EngineError};
+use tokenrouter_model::text::ChatTemplate;
 
 use super::ModelNames;
-use super::answer::UnknownFields;
+use super::answer::{Grammars, UnknownFields};
 use super::count::RequestCounts;
 use crate::deployment::{DeploymentFile, Loaded, LoadedHead, LoadedModel, LoadedPolicy, RequestOptions, ServerEntry};
 
@@ -30,6 +31,9 @@ pub struct App {
     pub(super) prompts_max: usize,
     /// What requests may set of the policy's options.
     pub(super) request_options: RequestOptions,
+    pub(super) grammars: Grammars,
+    /// What makes prompts of conversations, if the deployment has it.
+    pub(super) template: Option<ChatTemplate>,
     /// Fields of requests that nobody knew.
     pub(super) unknown_fields: UnknownFields,
     /// The listener's bounds.
@@ -49,8 +53,11 @@ impl App {
             policies: loaded.policies.iter().map(|policy| policy.name.clone()).collect(),
             members: loaded.models.iter().map(|model| model.name.clone()).collect(),
         };
+        let engine = Engine::start(loaded.parts).map_err(Box::new)?;
         Ok(Self {
-            engine: Engine::start(loaded.parts).map_err(Box::new)?,
+            grammars: Grammars::new(engine.tokenizer(), engine.end_tokens()),
+            template: loaded.template,
+            engine,
             names,
             models: loaded.models,
             heads: loaded.heads,

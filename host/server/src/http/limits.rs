@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
+/// Most messages of a conversation.
+pub(super) const MESSAGES_MAX: usize = 4_096;
 /// Most stop strings, as in OpenAI's API.
 pub(super) const STOP_STRINGS_MAX: usize = 4;
 /// Longest stop string.
@@ -31,6 +33,7 @@ pub(super) const UNKNOWN_FIELDS_MAX: usize = 64;
 pub(super) fn to_json() -> Value {
     let range = |range: RangeInclusive<f64>| json!([range.start(), range.end()]);
     json!({
+        "messages_max": MESSAGES_MAX,
         "stop_strings_max": STOP_STRINGS_MAX,
         "stop_string_bytes_max": STOP_STRING_BYTES_MAX,
         "stop_tokens_max": STOP_TOKENS_MAX,

@@ -5,6 +5,7 @@ mod answer;
 mod app;
 pub mod auth;
 mod body;
+mod chat;
 mod completions;
 mod count;
 mod error;
@@ -20,6 +21,7 @@ mod request_id;
 mod routes;
 mod serve;
 mod tls;
+mod tokenize;
 mod transport;
 
 use std::sync::Arc;

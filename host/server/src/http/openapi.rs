@@ -5,7 +5,7 @@ use axum::Json;
 use serde_json::{Map, Value, json};
 
 use super::routes::ROUTES;
-use super::{completions, error, health, info, models};
+use super::{chat, completions, error, health, info, models};
 
 pub(super) async fn show() -> Json<Value> {
     Json(document())
@@ -19,6 +19,7 @@ fn schemas() -> Map<String, Value> {
     schemas.insert("Info".to_owned(), info::schema());
     schemas.insert("ModelList".to_owned(), models::schema());
     schemas.extend(completions::schemas());
+    schemas.extend(chat::schemas());
     schemas
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::routing::{MethodRouter, get, post};
 use serde_json::Value;
 
-use super::{App, completions, health, info, metrics, models, openapi};
+use super::{App, chat, completions, health, info, metrics, models, openapi, tokenize};
 
 /// One path with one method.
 pub(super) struct Route {
@@ -38,6 +38,24 @@ pub(super) const ROUTES: &[Route] = &[
         "/v1/completions",
         || post(completions::create),
         completions::create_operation,
+    ),
+    route(
+        "post",
+        "/v1/chat/completions",
+        || post(chat::create),
+        chat::create_operation,
+    ),
+    route(
+        "post",
+        "/tokenize",
+        || post(tokenize::tokenize),
+        tokenize::tokenize_operation,
+    ),
+    route(
+        "post",
+        "/detokenize",
+        || post(tokenize::detokenize),
+        tokenize::detokenize_operation,
     ),
     route("get", "/v1/models", || get(models::list), models::list_operation),
     route("get", "/health", || get(health::ready), health::ready_operation),

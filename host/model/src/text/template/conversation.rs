@@ -13,7 +13,7 @@ pub struct Conversation<'a> {
     pub add_generation_prompt: bool,
     /// Whether it ends where the last message's content ends, so that the answer goes on with it.
     pub continue_final_message: bool,
-    /// Further variables for the template, such as `enable_thinking`. They come after the template's own and win over them.
+    /// Further variables for the template, such as `enable_thinking`; none of [`super::ChatTemplate::RESERVED`].
     pub variables: &'a Map<String, Value>,
     /// The time for `strftime_now`, in seconds since 1970.
     pub now_s: i64,

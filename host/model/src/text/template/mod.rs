@@ -30,8 +30,8 @@ use super::tokenizer::Tokenizer;
 pub struct ChatTemplate {
     environment: Environment<'static>,
     origin: String,
+    text: String,
     tokens: Vec<(String, String)>,
-    knows_developer: bool,
 }
 
 /// What a template wrote, with marks where a user's text only looks like a special token.
@@ -42,6 +42,23 @@ pub struct Rendered {
 }
 
 impl ChatTemplate {
+    /// Variables that are always set, and not for a request to set.
+    pub const RESERVED: [&str; 13] = [
+        "messages",
+        "tools",
+        "documents",
+        "add_generation_prompt",
+        "raise_exception",
+        "strftime_now",
+        "bos_token",
+        "eos_token",
+        "unk_token",
+        "sep_token",
+        "pad_token",
+        "cls_token",
+        "mask_token",
+    ];
+
     /// Reads a template.
     ///
     /// # Errors
@@ -53,8 +70,8 @@ impl ChatTemplate {
         };
         Ok(Self {
             environment: environment(&source.text).map_err(syntax)?,
-            knows_developer: source.text.contains("developer"),
             origin: source.origin,
+            text: source.text,
             tokens: source.tokens,
         })
     }
@@ -64,10 +81,10 @@ impl ChatTemplate {
         &self.origin
     }
 
-    /// Whether the template mentions OpenAI's role `developer`. Most models were trained before there was one, and their
-    /// templates leave such a message out without a word; it belongs into the role `system` then.
-    pub fn knows_developer(&self) -> bool {
-        self.knows_developer
+    /// Whether a word stands in the template: the name of a variable or a role. What a template does not mention it passes over
+    /// without a word.
+    pub fn mentions(&self, word: &str) -> bool {
+        self.text.contains(word)
     }
 
     /// Writes a conversation out.

@@ -7,6 +7,7 @@
 mod answers;
 mod event_body;
 mod fields;
+mod format;
 mod log;
 mod own;
 mod params;
@@ -27,7 +28,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use tokenrouter_core::TokenId;
 use tokenrouter_engine::stream::AnswerStream;
-use tokenrouter_model::text::Tokenizer;
+use tokenrouter_model::text::{ChatTemplate, Tokenizer};
 
 use self::answers::{Answers, Tally};
 use self::log::RequestLog;
@@ -37,16 +38,21 @@ use super::{ApiError, App, ModelNames, app, body};
 use crate::deployment::RequestOptions;
 
 pub(super) use self::fields::{Fields, kind, parse};
+pub(super) use self::format::Grammars;
 pub(super) use self::params::Params;
 pub(super) use self::shape::{Part, Shape, shown_logprob};
 pub(super) use self::unknown::UnknownFields;
-pub(super) use self::unsupported::{Known, is_empty};
+pub(super) use self::unsupported::{Known, is_empty, is_true};
 
 /// What a request is read against.
 #[derive(Clone, Copy)]
 pub(super) struct Served<'a> {
     pub(super) names: &'a ModelNames,
     pub(super) tokenizer: &'a Tokenizer,
+    /// What makes grammars of formats.
+    pub(super) grammars: &'a Grammars,
+    /// What makes prompts of conversations, if the deployment has it.
+    pub(super) template: Option<&'a ChatTemplate>,
     /// What the operator lets requests set of a policy's options.
     pub(super) request_options: &'a RequestOptions,
     /// Most answers of one request: prompts times `n`.
@@ -62,6 +68,8 @@ impl<'a> Served<'a> {
         Self {
             names: &app.names,
             tokenizer: app.engine.tokenizer(),
+            grammars: &app.grammars,
+            template: app.template.as_ref(),
             request_options: &app.request_options,
             answers_max: app.prompts_max,
             length_max: app.engine.context_max().min(kv_tokens),

@@ -5,6 +5,7 @@ use tokenrouter_core::draw::{Purpose, bits};
 use tokenrouter_engine::{Job, Target};
 use tokenrouter_model::{Penalties, Sampling};
 
+use super::format::Wanted;
 use super::own::Own;
 use super::sampling;
 use super::stopping::Stopping;
@@ -29,6 +30,8 @@ pub(in crate::http) struct Params {
     /// Answers to each prompt.
     pub(in crate::http) n: usize,
     pub(super) stopping: Stopping,
+    /// What the answers may look like.
+    pub(super) format: Option<Wanted>,
     /// Alternatives to tell with each token; set by the endpoint, whose API has its own fields for them.
     pub(in crate::http) logprobs: Option<u32>,
     pub(in crate::http) stream: bool,
@@ -61,6 +64,11 @@ impl Params {
         let min_tokens = fields
             .integer("min_tokens", 0..=u32::MAX.into())?
             .map_or(0, |tokens| tokens as u32);
+        let stopping = Stopping::read(fields, served.tokenizer)?;
+        let format = Wanted::read(fields)?;
+        if let Some(format) = &format {
+            format.check(fields, min_tokens, stopping.ignore_eos)?;
+        }
         Ok(Self {
             model: model.to_owned(),
             target,
@@ -74,7 +82,8 @@ impl Params {
                 .integer("seed", i64::MIN.into()..=u64::MAX.into())?
                 .map(|seed| seed as u64),
             n: answers_a_prompt(fields, served)?,
-            stopping: Stopping::read(fields, served.tokenizer)?,
+            stopping,
+            format,
             logprobs: None,
             stream,
             include_usage,
@@ -106,6 +115,9 @@ impl Params {
             );
             return Err(ApiError::field(field, message));
         }
+        let grammar = (self.format.as_ref())
+            .map(|format| format.grammar(served.grammars))
+            .transpose()?;
         let mut jobs = Vec::with_capacity(answers);
         for prompt in prompts {
             let seed = self.seed.unwrap_or_else(drawn_seed);
@@ -127,6 +139,7 @@ impl Params {
                 stop_tokens: self.stopping.tokens.clone(),
                 include_stop: self.stopping.include_stop,
                 ignore_eos: self.stopping.ignore_eos,
+                grammar: grammar.clone(),
                 logprobs: self.logprobs,
                 attribution: self.own.attribution,
                 target: self.target.clone(),

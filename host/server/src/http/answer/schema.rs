@@ -89,10 +89,34 @@ fn shared_fields() -> Map<String, Value> {
             "additionalProperties": false,
         },
     });
-    match fields {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
+    let both = [fields, format_fields()].into_iter();
+    both.filter_map(|fields| match fields {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    })
+    .flatten()
+    .collect()
+}
+
+/// Those that say what an answer may look like.
+fn format_fields() -> Value {
+    json!({
+        "response_format": {
+            "type": ["object", "null"],
+            "required": ["type"],
+            "properties": {
+                "type": { "enum": ["text", "json_object", "json_schema"] },
+                "json_schema": {
+                    "type": ["object", "null"],
+                    "required": ["name", "schema"],
+                    "properties": { "name": { "type": "string" }, "schema": { "type": "object" }, "strict": { "type": ["boolean", "null"] } },
+                },
+            },
+        },
+        "guided_json": { "description": "A JSON Schema, or its text" },
+        "guided_regex": { "type": ["string", "null"] },
+        "guided_choice": { "type": ["array", "null"], "items": { "type": "string" } },
+    })
 }
 
 /// A whole answer or an object of a stream. `body` are the fields that a choice has of its endpoint.

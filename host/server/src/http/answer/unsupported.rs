@@ -10,21 +10,18 @@ use crate::http::ApiError;
 pub(in crate::http) type Known = (&'static str, &'static str, fn(&Value) -> bool);
 
 /// What no endpoint serves.
-const NOWHERE: [Known; 14] = [
+const NOWHERE: [Known; 11] = [
     ("prompt_logprobs", "null", is_false),
     ("length_penalty", "1", is_one),
     ("skip_special_tokens", "true", is_true),
     ("spaces_between_special_tokens", "true", is_true),
-    ("add_special_tokens", "true", is_true),
     ("allowed_token_ids", "null", is_empty),
     ("bad_words", "[]", is_empty),
     ("typical_p", "1", is_one),
     ("use_beam_search", "false", is_false),
     ("truncate_prompt_tokens", "null", |_| false),
-    ("guided_json", "null", is_empty),
-    ("guided_regex", "null", is_empty),
-    ("guided_choice", "null", is_empty),
     ("guided_grammar", "null", is_empty),
+    ("structured_outputs", "null", is_empty),
 ];
 
 /// Refuses the first field that would matter. `also` are the endpoint's own.
@@ -48,7 +45,8 @@ fn is_false(value: &Value) -> bool {
     value.as_bool() == Some(false)
 }
 
-fn is_true(value: &Value) -> bool {
+/// Whether a value is true.
+pub(in crate::http) fn is_true(value: &Value) -> bool {
     value.as_bool() == Some(true)
 }
 

@@ -12,13 +12,12 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use serde_json::Value;
 use tokenrouter_engine::Job;
 use tokenrouter_model::text::Tokenizer;
 
 use self::prompt::Prompt;
 use self::shape::TextShape;
-use super::answer::{self, Asked, Fields, Known, Params, Served, is_empty};
+use super::answer::{self, Asked, Fields, Grammars, Known, Params, Served, is_empty, is_true};
 use super::request_id::RequestId;
 use super::{ApiError, App, ModelNames, limits};
 use crate::deployment::RequestOptions;
@@ -29,19 +28,16 @@ pub(super) use self::schema::{create_operation, schemas};
 const MAX_TOKENS_DEFAULT: u32 = 16;
 
 /// What is known here and not served.
-const KNOWN: [Known; 7] = [
+const KNOWN: [Known; 8] = [
     ("suffix", "null", is_empty),
     ("top_logprobs", "null: the field here is logprobs", |_| false),
-    ("response_format", "{\"type\": \"text\"}", is_text_format),
+    ("add_special_tokens", "true", is_true),
+    ("chat_template_kwargs", "{}", is_empty),
     ("tools", "[]", is_empty),
     ("tool_choice", "\"none\"", |value| value == "none"),
     ("functions", "[]", is_empty),
     ("messages", "null: this is the path for a prompt", is_empty),
 ];
-
-fn is_text_format(value: &Value) -> bool {
-    value.get("type").is_some_and(|kind| kind == "text")
-}
 
 /// The jobs that `POST /v1/completions` makes of a body, without an engine that would take them: for fuzzing and for tools.
 /// `answers_max` bounds prompts times `n`, `length_max` the tokens of a prompt and an answer together; a policy's options may
@@ -59,6 +55,8 @@ pub fn completion_jobs(
     let served = Served {
         names,
         tokenizer,
+        grammars: &Grammars::new(tokenizer, tokenizer.eos()),
+        template: None,
         request_options: &RequestOptions::default(),
         answers_max,
         length_max,

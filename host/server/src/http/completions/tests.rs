@@ -32,6 +32,8 @@ fn with_served<T>(use_it: impl FnOnce(Served<'_>) -> T) -> T {
     use_it(Served {
         names: &names(),
         tokenizer: &tokenizer(),
+        grammars: &answer::Grammars::new(&tokenizer(), &[1]),
+        template: None,
         request_options: &RequestOptions::default(),
         answers_max: ANSWERS_MAX,
         length_max: 512,
@@ -430,11 +432,6 @@ fn known_fields_that_are_not_served_are_accepted_when_neutral_and_refused_when_t
         ("allowed_token_ids", json!([]), json!([1])),
         ("length_penalty", json!(1), json!(1.5)),
         ("use_beam_search", json!(false), json!(true)),
-        (
-            "response_format",
-            json!({ "type": "text" }),
-            json!({ "type": "json_object" }),
-        ),
     ] {
         assert!(parse(&json!({ name: neutral })).is_ok(), "{name}");
         match refused(&json!({ name: matters })) {

@@ -51,11 +51,17 @@ impl Reply {
 impl Server {
     /// Starts the binary at a free port of this machine and waits until it listens.
     pub fn start(args: &[&str]) -> Self {
+        Self::start_with(args, &[])
+    }
+
+    /// The same with environment variables of its own.
+    pub fn start_with(args: &[&str], variables: &[(&str, &std::ffi::OsStr)]) -> Self {
         let log = file("server.log", "");
         let stderr = std::fs::File::create(&log).expect("the log can be written");
         let mut child = Command::new(BINARY)
             .args(["--listen", "127.0.0.1:0"])
             .args(args)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(stderr)
             .spawn()

@@ -1,7 +1,8 @@
-//! Builds the routing policies under `plugins/` into components, and checks that the committed ones are those of
-//! the committed sources.
+//! Builds what is committed in built form, and checks that it is that of the committed sources: the routing policies under
+//! `plugins/` as components, and the GPU kernels as PTX.
 
 mod build;
+mod kernels;
 mod lock;
 mod plugins;
 
@@ -39,14 +40,35 @@ enum Task {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+    /// Compile the GPU kernels of host/model/kernels to PTX.
+    ///
+    /// The PTX is committed in host/model/kernels/dist with lock.toml, so that building and testing need no compiler for it.
+    /// This needs NVIDIA's library NVRTC, but neither a GPU nor the CUDA toolkit.
+    Kernels {
+        /// Write nothing: fail if host/model/kernels/dist is not what the sources make. Needs no NVRTC.
+        #[arg(long)]
+        check: bool,
+        /// With --check: also compile the sources, to see that they do.
+        #[arg(long, requires = "check")]
+        compile: bool,
+        /// The library, as libnvrtc.so.12 [default: as pip unpacks it under target/nvrtc, or the system's]
+        #[arg(long, value_name = "FILE")]
+        nvrtc: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
-    let Task::Policies { check, out } = Cli::parse().task;
-    let done = if check {
-        check_dist()
-    } else {
-        build_into(out.as_deref())
+    let done = match Cli::parse().task {
+        Task::Policies { check: true, .. } => check_dist(),
+        Task::Policies { check: false, out } => build_into(out.as_deref()),
+        Task::Kernels {
+            check: true,
+            compile,
+            nvrtc,
+        } => kernels::check(&root(), compile, nvrtc.as_deref()),
+        Task::Kernels {
+            check: false, nvrtc, ..
+        } => kernels::build(&root(), nvrtc.as_deref()),
     };
     match done {
         Ok(lines) => {

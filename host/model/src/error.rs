@@ -92,6 +92,9 @@ pub enum ModelError {
     /// asks for it must be refused when it is configured.
     #[error("head \"{0}\" is not loaded for this model; a plan that asks for it must be refused with its policy")]
     Head(String),
+    /// A GPU or its driver failed, or cannot run the model.
+    #[error(transparent)]
+    Cuda(#[from] crate::cuda::CudaError),
     /// A tensor operation failed.
     #[error("tensor operation failed: {0}")]
     Tensor(#[from] candle_core::Error),

@@ -14,12 +14,15 @@
 //! | [`heads`] | small networks whose scores a policy can ask for: their files, their evaluation, and checkpoints |
 //! | [`grammar`] | answers in a format: which tokens may come next |
 //! | [`runner`] | the trait and its types |
+//! | [`cuda`] | the runner on an NVIDIA GPU |
+//! | [`random`] | models with random weights, for checks |
 //! | [`null`] | the runner without weights, and the ledger of what was fed |
 //! | [`text`] | tokenizer, detokeniser, stop strings, chat templates |
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod check;
 pub mod config;
+pub mod cuda;
 pub mod decoder;
 mod decoder_runner;
 mod descending;
@@ -29,6 +32,7 @@ pub mod heads;
 pub mod logprobs;
 pub mod null;
 mod ops;
+pub mod random;
 pub mod runner;
 pub mod sampler;
 pub mod shaping;

@@ -127,16 +127,16 @@ impl Row<'_> {
 
 /// The sums over a distribution from which entropy and probabilities follow.
 #[derive(Clone, Copy)]
-struct Summary {
-    max: f64,
+pub(crate) struct Summary {
+    pub(crate) max: f64,
     /// S = sum e^d.
-    sum: f64,
+    pub(crate) sum: f64,
     /// sum d e^d.
-    weighted: f64,
+    pub(crate) weighted: f64,
 }
 
 impl Summary {
-    fn of(logits: impl Iterator<Item = f32> + Clone) -> Self {
+    pub(crate) fn of(logits: impl Iterator<Item = f32> + Clone) -> Self {
         let max = f64::from(logits.clone().fold(f32::NEG_INFINITY, f32::max));
         let (mut sum, mut weighted) = (0.0, 0.0);
         for logit in logits {
@@ -152,7 +152,7 @@ impl Summary {
     }
 
     /// Nats. Never below 0, where rounding could put it. 0 for an empty distribution.
-    fn entropy(&self) -> f64 {
+    pub(crate) fn entropy(&self) -> f64 {
         if self.sum > 0.0 {
             (self.sum.ln() - self.weighted / self.sum).max(0.0)
         } else {
@@ -160,7 +160,7 @@ impl Summary {
         }
     }
 
-    fn probability(&self, logit: f32) -> f64 {
+    pub(crate) fn probability(&self, logit: f32) -> f64 {
         (f64::from(logit) - self.max).exp() / self.sum
     }
 }

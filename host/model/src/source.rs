@@ -77,6 +77,14 @@ pub enum Source {
     Folder(PathBuf),
 }
 
+/// One file with weights.
+pub(crate) enum WeightFile {
+    /// In the binary: its bytes, and what to call it.
+    Embedded(&'static [u8], String),
+    /// On disk.
+    Path(PathBuf),
+}
+
 const CONFIG: &str = "config.json";
 const TOKENIZER: &str = "tokenizer.json";
 const WEIGHTS: &str = "model.safetensors";
@@ -122,6 +130,20 @@ impl Source {
             }
         }
         Ok(weights)
+    }
+
+    /// The files with the weights, for readers of their own.
+    ///
+    /// # Errors
+    /// When an index beside them cannot be read.
+    pub(crate) fn weight_files(&self) -> Result<Vec<WeightFile>, ModelError> {
+        match self {
+            Source::Embedded(model) => Ok(vec![WeightFile::Embedded(model.files().weights, self.file(WEIGHTS))]),
+            Source::Folder(folder) => {
+                let shards = shards(folder)?.into_iter();
+                Ok(shards.map(|shard| WeightFile::Path(folder.join(shard))).collect())
+            }
+        }
     }
 
     fn file(&self, name: &str) -> String {

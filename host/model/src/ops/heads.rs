@@ -34,6 +34,11 @@ impl Rotary {
         Self { turns, half }
     }
 
+    /// All of them, position after position.
+    pub(crate) fn turns(&self) -> &[(f32, f32)] {
+        &self.turns
+    }
+
     fn at(&self, position: u32) -> &[(f32, f32)] {
         let start = position as usize * self.half;
         &self.turns[start..start + self.half]

@@ -11,6 +11,7 @@ use tokenrouter_policy::Setting;
 
 use super::calibrate::{CALIBRATE_EXAMPLES, CalibrateArgs};
 use super::heads::{HEADS_EXAMPLES, HeadsArgs};
+use super::gpu_check::{GPU_CHECK_EXAMPLES, GpuCheckArgs};
 use super::plan::{PLAN_EXAMPLES, PlanArgs};
 use super::policy::{POLICY_EXAMPLES, PolicyArgs};
 use super::record::RecordArgs;
@@ -72,6 +73,9 @@ pub(super) enum Command {
     /// Make, convert and look at heads: the small networks whose scores policies ask for
     #[command(after_help = HEADS_EXAMPLES)]
     Heads(HeadsArgs),
+    /// Check that a GPU computes what the CPU does, and measure how fast
+    #[command(after_help = GPU_CHECK_EXAMPLES)]
+    GpuCheck(GpuCheckArgs),
 }
 
 /// Options of `serve`. Each wins over the deployment file.

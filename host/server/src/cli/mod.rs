@@ -6,6 +6,7 @@ mod args;
 mod banner;
 mod calibrate;
 mod heads;
+mod gpu_check;
 mod logging;
 mod output;
 mod parallel;
@@ -54,6 +55,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Some(Command::Policy(args)) => policy::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Heads(args)) => heads::run(args),
+        Some(Command::GpuCheck(args)) => gpu_check::run(&args),
         None => serve::serve(cli.serve),
     };
     let (error, code) = match ended {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tokenrouter_model::ModelError;
 use tokenrouter_model::heads::HeadError;
+use tokenrouter_model::cuda::CudaError;
 use tokenrouter_model::text::{TemplateError, TextError};
 use tokenrouter_policy::PolicyError;
 
@@ -55,6 +56,9 @@ pub enum DeploymentError {
         /// What is wrong.
         source: Box<ModelError>,
     },
+    /// A GPU has no room for the models' KV, or cannot be asked.
+    #[error(transparent)]
+    Device(CudaError),
     /// A model's tokenizer cannot be used.
     #[error("model \"{model}\": {source}")]
     Tokenizer {

@@ -7,7 +7,9 @@ use serde::Deserialize;
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::HEADS_MAX;
 
-use super::{DeploymentError, Launch, ModelSource, OptionValue, PolicyLimitsEntry, RequestOptions, Whole};
+use super::{
+    CudaEntry, DeploymentError, DeviceName, Launch, ModelSource, OptionValue, PolicyLimitsEntry, RequestOptions, Whole,
+};
 
 /// The deployment that is served when none is named: `config/tiny.toml`.
 pub const BUILT_IN: &str = include_str!("../../../../config/tiny.toml");
@@ -35,6 +37,9 @@ pub struct DeploymentFile {
     /// Bounds of the engine and of a request.
     #[serde(default)]
     pub limits: LimitsEntry,
+    /// How models run on GPUs.
+    #[serde(default)]
+    pub cuda: CudaEntry,
     /// The HTTP server.
     #[serde(default)]
     pub server: ServerEntry,
@@ -54,6 +59,9 @@ pub struct ModelEntry {
     pub name: String,
     /// Where it comes from.
     pub source: ModelSource,
+    /// What it runs on.
+    #[serde(default)]
+    pub device: DeviceName,
 }
 
 /// One head.
@@ -161,8 +169,8 @@ pub struct LimitsEntry {
     pub requests_running_max: Whole<1, 65_536>,
     /// Requests that wait to start.
     pub requests_waiting_max: Whole<0, 1_048_576>,
-    /// Tokens in the KV pool of each model.
-    pub kv_tokens: Whole<16, 1_073_741_824>,
+    /// Tokens in the KV pool of each model; without it, as many as the models' devices have room for.
+    pub kv_tokens: Option<Whole<16, 1_073_741_824>>,
     /// How much of it may be promised to running requests, in per cent.
     pub kv_promised_percent: Whole<100, 10_000>,
     /// Requests in one step.
@@ -184,7 +192,7 @@ impl Default for LimitsEntry {
         Self {
             requests_running_max: Whole::new(64),
             requests_waiting_max: Whole::new(256),
-            kv_tokens: Whole::new(16_384),
+            kv_tokens: None,
             kv_promised_percent: Whole::new(100),
             rows_max: Whole::new(64),
             long_tokens_max: Whole::new(256),

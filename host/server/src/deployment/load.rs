@@ -89,6 +89,7 @@ impl DeploymentFile {
             })
             .collect();
         let generation = self.policy(&loaded, &heads)?;
+        let limits = self.limits.engine(models.kv_tokens);
         let engine_models = loaded.iter().zip(models.runners);
         let template = self.template(&models.tokenizer)?;
         let parts = EngineParts {
@@ -105,7 +106,7 @@ impl DeploymentFile {
                 .collect(),
             on_fault,
             rule: self.launch.rule.0.clone(),
-            limits: self.limits.engine(),
+            limits,
             trace: None,
         };
         Ok(Loaded {
@@ -216,12 +217,12 @@ fn configure_with(
 }
 
 impl LimitsEntry {
-    /// The engine's share of the bounds.
-    pub fn engine(&self) -> EngineLimits {
+    /// The engine's share of the bounds, with pools of so many tokens.
+    pub fn engine(&self, kv_tokens: usize) -> EngineLimits {
         EngineLimits {
             requests_running_max: self.requests_running_max.size(),
             requests_waiting_max: self.requests_waiting_max.size(),
-            kv_tokens: self.kv_tokens.size(),
+            kv_tokens,
             kv_promised_percent: self.kv_promised_percent.size(),
             stall_us_max: u64::from(self.stall_s_max.get()) * 1_000_000,
             step: StepLimits {

@@ -1,6 +1,7 @@
 //! Deployments: which models, policy, launch rule and bounds a host serves. [`DeploymentFile`] is a deployment as it is
 //! written, [`DeploymentFile::load`] makes an engine's parts of it.
 
+mod device;
 mod error;
 mod file;
 mod heads;
@@ -18,6 +19,7 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
+pub use device::{CudaEntry, DeviceName, DeviceNameError};
 pub use error::DeploymentError;
 pub use file::{
     BUILT_IN, DeploymentFile, Fallback, HeadEntry, LaunchEntry, LimitsEntry, ModelEntry, OnFailure, OnFailureMode,

@@ -10,7 +10,8 @@ use tokenrouter_model::runner::{ModelInfo, Runner};
 use tokenrouter_model::text::Tokenizer;
 use tokenrouter_model::{DecoderRunner, ModelError, NullRunner, Source};
 
-use super::{DeploymentError, DeploymentFile, ModelSource};
+use super::device::Devices;
+use super::{DeploymentError, DeploymentFile, DeviceName, ModelSource};
 
 /// Hugging Face's settings of a tokenizer, beside `tokenizer.json`.
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
@@ -19,6 +20,8 @@ const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(super) struct Models {
     pub(super) runners: Vec<Box<dyn Runner>>,
     pub(super) tokenizer: Tokenizer,
+    /// Tokens in every model's KV pool.
+    pub(super) kv_tokens: usize,
 }
 
 impl Models {
@@ -71,14 +74,24 @@ impl Models {
                 what: "the deployment has no models; write at least one [[models]]".to_owned(),
             });
         };
+        let mut devices = Devices::default();
         let runners = (0..).map(ModelIndex).zip(&file.models).map(|(index, entry)| {
-            runner(&entry.source, &file.base, index).map_err(|source| DeploymentError::Model {
+            let loaded = match entry.device {
+                DeviceName::Cpu => runner(&entry.source, &file.base, index),
+                DeviceName::Cuda(ordinal) => {
+                    let source = entry.source.resolve(&file.base);
+                    devices.runner(ordinal, &source, index, file.cuda.options())
+                }
+            };
+            loaded.map_err(|source| DeploymentError::Model {
                 model: entry.name.clone(),
                 source: Box::new(source),
             })
         });
+        let runners = runners.collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
-            runners: runners.collect::<Result<_, _>>()?,
+            kv_tokens: devices.kv_tokens(file, &runners)?,
+            runners,
             tokenizer,
         })
     }

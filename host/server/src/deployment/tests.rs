@@ -42,8 +42,8 @@ fn the_defaults_in_the_comments_are_the_defaults() {
         )
         .collect();
     assert_eq!(parse(&text.join("\n")).unwrap(), parse(BUILT_IN).unwrap());
-    // Every key that has a default: on_failure, rule, 10 limits, 9 of the server.
-    assert_eq!(written_out, 21);
+    // Every key that has a default: device, on_failure, rule, 10 limits, 3 of GPUs, 9 of the server.
+    assert_eq!(written_out, 25);
 }
 
 fn is_assignment(text: &str) -> bool {
@@ -67,7 +67,7 @@ fn what_is_not_written_has_its_default() {
     assert_eq!(file.policy.plugin, "none");
     assert_eq!(file.launch.rule.0, LaunchRule::Lookahead);
     assert_eq!(file.server.listen, "127.0.0.1:30000");
-    assert_eq!(file.limits.engine(), tokenrouter_engine::EngineLimits::default());
+    assert_eq!(file.limits.engine(16_384), tokenrouter_engine::EngineLimits::default());
 }
 
 #[test]

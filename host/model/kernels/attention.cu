@@ -49,6 +49,7 @@ __device__ __forceinline__ void attend(float* sums, float2* marks, const float* 
         if (j < count) unpack(piece(j, 0), key);
 #pragma unroll
         for (u32 g = 0; g < G; g++) {
+            if (g >= used) break;
             float score = 0.0f;
 #pragma unroll
             for (int i = 0; i < 8; i++) score = fmaf(query[g][i], key[i], score);

@@ -19,7 +19,9 @@ use super::{CudaError, Device};
 use crate::check;
 use crate::config::Qwen3Config;
 use crate::decoder_runner::candidate_positions;
+use crate::descending::Descending;
 use crate::error::ModelError;
+use crate::logprobs;
 use crate::runner::{ModelInfo, RowAsk, Runner, StepOutput};
 use crate::sampler::Sampler;
 use crate::signals::{SignalKey, Signals};
@@ -38,8 +40,9 @@ const FIRST_TABLE: usize = 1024;
 
 /// A model on a device.
 ///
-/// Greedy rows are sampled, and signals summed up, on the device. Rows with a temperature, and rows whose plan asks for more
-/// than 128 of the largest logits, have their logits copied to the host and go the CPU's way.
+/// Greedy rows are sampled, and signals summed up, on the device. Rows with a temperature, with biases, penalties or bans, with
+/// log-probabilities, and rows whose plan asks for more than 128 of the largest logits, have their logits copied to the host and go the
+/// CPU's way.
 pub struct CudaRunner {
     info: ModelInfo,
     options: CudaOptions,
@@ -53,6 +56,7 @@ pub struct CudaRunner {
     on_host: Vec<usize>,
     sampler: Sampler,
     signals: Signals,
+    tokens: Descending,
     stream: Stream,
 }
 
@@ -127,6 +131,7 @@ impl CudaRunner {
             on_host: Vec::new(),
             sampler: Sampler::new(index),
             signals: Signals::default(),
+            tokens: Descending::default(),
             stream,
         })
     }
@@ -218,7 +223,7 @@ impl CudaRunner {
     fn read(
         &mut self,
         batch: &StepBatch,
-        asks: &[RowAsk],
+        asks: &[RowAsk<'_>],
         plans: &[Vec<Signal>],
         top: bool,
         out: &mut StepOutput,
@@ -237,10 +242,13 @@ impl CudaRunner {
                 newlines: ask.newlines,
             };
             if let Some((_, logits)) = whole.next_if(|(on_host, _)| **on_host == row) {
-                let candidate = self.sampler.sample(logits, &ask.sampling, ask.seed, position);
+                let candidate = self.sampler.sample(logits, ask, position);
                 let finite = candidate.is_some();
                 self.signals
                     .append(plan, finite.then_some(logits), key, &mut out.signals)?;
+                if let (Some(top), Some(candidate)) = (ask.logprobs, candidate) {
+                    logprobs::append(logits, candidate, top, &mut self.tokens, &mut out.logprobs);
+                }
                 out.push(candidate.unwrap_or(0), finite);
                 continue;
             }
@@ -290,7 +298,7 @@ impl Runner for CudaRunner {
     fn step(
         &mut self,
         batch: &StepBatch,
-        asks: &[RowAsk],
+        asks: &[RowAsk<'_>],
         plans: &[Vec<Signal>],
         out: &mut StepOutput,
     ) -> Result<(), ModelError> {
@@ -301,8 +309,11 @@ impl Runner for CudaRunner {
         }
         self.stream.device().bind()?;
         let vocabulary = self.info.vocabulary as usize;
-        let plan_of = |ask: &RowAsk| plans[ask.plan as usize].as_slice();
-        let host = |ask: &RowAsk| !ask.sampling.is_greedy() || !top_fits(plan_of(ask), vocabulary);
+        let plan_of = |ask: &RowAsk<'_>| plans[ask.plan as usize].as_slice();
+        let host = |ask: &RowAsk<'_>| {
+            let plain = ask.sampling.is_greedy() && ask.shaping.is_none() && ask.logprobs.is_none();
+            !plain || !top_fits(plan_of(ask), vocabulary)
+        };
         self.on_host.clear();
         self.on_host
             .extend(asks.iter().enumerate().filter(|(_, ask)| host(ask)).map(|(row, _)| row));

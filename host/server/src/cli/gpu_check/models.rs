@@ -14,7 +14,7 @@ use tokenrouter_model::signals::{SignalKey, Signals};
 use tokenrouter_model::weights::Weights;
 use tokenrouter_model::{Embedded, RowAsk, Runner as _, Sampling, Source};
 
-use super::probe::{GREEDY, Probe, push};
+use super::probe::{Probe, push};
 use super::report::Report;
 
 /// Activations are rounded to bf16 before every matrix product, 2^-9 of their size each time.
@@ -190,7 +190,7 @@ fn alone(probe: &mut Probe, sequences: &[Vec<TokenId>], tables: &[&[BlockId]]) -
     for (tokens, table) in sequences.iter().zip(tables) {
         let mut batch = StepBatch::default();
         push(&mut batch, 0, tokens, table, LAST.min(tokens.len()));
-        probe.step(&batch, GREEDY)?;
+        probe.step(&batch, RowAsk::GREEDY)?;
         let rows = 0..batch.logits_rows();
         all.push(rows.map(|row| probe.runner.logits(row)).collect::<Result<_, _>>()?);
     }
@@ -243,6 +243,7 @@ fn signals(probe: &mut Probe, case: &Case, alone: &[Vec<Vec<f32>>]) -> anyhow::R
             seed: place as u64,
             plan: 1,
             newlines: 1,
+            ..RowAsk::GREEDY
         };
         probe.step(&batch, ask)?;
         let out = probe.out.clone();
@@ -259,7 +260,7 @@ fn signals(probe: &mut Probe, case: &Case, alone: &[Vec<Vec<f32>>]) -> anyhow::R
             for (found, expected) in out.row_signals(row).iter().zip(&expected) {
                 worst = worst.max((found - expected).abs() / expected.abs().max(1.0));
             }
-            let candidate = sampler.sample(&logits, &ask.sampling, ask.seed, position);
+            let candidate = sampler.sample(&logits, &ask, position);
             candidates += usize::from(candidate == Some(out.candidates[row]) && out.finite[row]);
             rows += 1;
         }
@@ -300,7 +301,7 @@ fn mixed(
         if batch.tokens.is_empty() {
             continue;
         }
-        probe.step(&batch, GREEDY)?;
+        probe.step(&batch, RowAsk::GREEDY)?;
         for (row, index) in ends.into_iter().enumerate() {
             last[index] = probe.runner.logits(row)?;
         }
@@ -322,7 +323,7 @@ fn write(
         for ((tokens, table), token) in sequences.iter().zip(tables).zip(&next) {
             push(&mut batch, tokens.len() + step - 1, &[*token], table, 1);
         }
-        probe.step(&batch, GREEDY)?;
+        probe.step(&batch, RowAsk::GREEDY)?;
         next.clone_from(&probe.out.candidates);
         for (all, token) in written.iter_mut().zip(&next) {
             all.push(*token);
@@ -343,7 +344,7 @@ fn write_alone(
         // Other checks have written over the pool.
         let mut batch = StepBatch::default();
         push(&mut batch, 0, &sequences[index], tables[index], 1);
-        probe.step(&batch, GREEDY)?;
+        probe.step(&batch, RowAsk::GREEDY)?;
         let last = &rows[rows.len() - 1..];
         all.extend(write(probe, &sequences[index..=index], &tables[index..=index], last)?);
     }

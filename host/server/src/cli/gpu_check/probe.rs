@@ -5,15 +5,7 @@ use tokenrouter_core::signal::Signal;
 use tokenrouter_core::step::{StepBatch, StepRow};
 use tokenrouter_core::{BlockId, RequestId, TokenId};
 use tokenrouter_model::cuda::CudaRunner;
-use tokenrouter_model::{ModelError, RowAsk, Runner as _, Sampling, StepOutput};
-
-/// Greedy, under the first plan.
-pub(super) const GREEDY: RowAsk = RowAsk {
-    sampling: Sampling::GREEDY,
-    seed: 0,
-    plan: 0,
-    newlines: 0,
-};
+use tokenrouter_model::{ModelError, RowAsk, Runner as _, StepOutput};
 
 /// Appends a row that feeds `tokens` at `position` of the sequence with these blocks.
 pub(super) fn push(batch: &mut StepBatch, position: usize, tokens: &[TokenId], blocks: &[BlockId], logits: usize) {
@@ -49,7 +41,7 @@ impl Probe {
     }
 
     /// A step whose rows of logits are all asked alike.
-    pub(super) fn step(&mut self, batch: &StepBatch, ask: RowAsk) -> Result<(), ModelError> {
+    pub(super) fn step(&mut self, batch: &StepBatch, ask: RowAsk<'_>) -> Result<(), ModelError> {
         self.runner
             .step(batch, &vec![ask; batch.logits_rows()], &self.plans, &mut self.out)
     }

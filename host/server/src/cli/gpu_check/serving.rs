@@ -9,7 +9,7 @@ use serde_json::json;
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::policy::FailureMode;
 use tokenrouter_engine::stream::Event;
-use tokenrouter_engine::{Engine, EngineLimits, EngineModel, EngineParts, Finish, Job, Target};
+use tokenrouter_engine::{Engine, EngineLimits, EngineModel, EngineParts, Finish, Job};
 use tokenrouter_host::deployment::{Launch, OptionValue, Plugin, configure};
 use tokenrouter_model::Sampling;
 use tokenrouter_model::cuda::{CudaOptions, CudaRunner, Device};
@@ -194,9 +194,7 @@ fn ask(engine: &Engine, client: usize, from: Instant, until: Instant) -> anyhow:
             max_tokens: ANSWER_TOKENS,
             sampling: Sampling::GREEDY,
             seed,
-            stop: Vec::new(),
-            target: Target::Default,
-            options: Vec::new(),
+            ..Job::default()
         };
         let mut stream = engine.submit(&job)?;
         while let Some(event) = stream.next_blocking() {
@@ -216,4 +214,17 @@ fn ask(engine: &Engine, client: usize, from: Instant, until: Instant) -> anyhow:
         }
     }
     Ok(counted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many ids as the models have, each a word of its own.
+    #[test]
+    fn every_token_of_a_random_model_has_a_text() {
+        let tokenizer = tokenizer(300).unwrap();
+        assert_eq!(tokenizer.token_text(0), "w0 ");
+        assert_eq!(tokenizer.token_text(299), "w299 ");
+    }
 }

@@ -6,11 +6,11 @@ use serde_json::json;
 use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 use tokenrouter_core::step::StepBatch;
 use tokenrouter_core::{BlockId, ModelIndex, TokenId};
-use tokenrouter_model::Runner as _;
 use tokenrouter_model::cuda::{CudaOptions, CudaRunner, Device, GraphLimits};
 use tokenrouter_model::random::RandomSizes;
+use tokenrouter_model::{RowAsk, Runner as _};
 
-use super::probe::{GREEDY, Probe, push};
+use super::probe::{Probe, push};
 use super::report::Report;
 use crate::cli::table::Table;
 
@@ -90,12 +90,12 @@ fn model(device: &Device, name: &str, sizes: RandomSizes, report: &mut Report) -
 
 fn milliseconds(probe: &mut Probe, batch: &StepBatch) -> anyhow::Result<f64> {
     for _ in 0..2 {
-        probe.step(batch, GREEDY)?;
+        probe.step(batch, RowAsk::GREEDY)?;
     }
     let mut times = Vec::with_capacity(STEPS);
     for _ in 0..STEPS {
         let start = Instant::now();
-        probe.step(batch, GREEDY)?;
+        probe.step(batch, RowAsk::GREEDY)?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);

@@ -26,9 +26,9 @@ const RULES: [&str; 4] = ["model-sync", "eager", "threshold", "lookahead"];
 /// Requests at a time, and what the TokenRouter paper (arXiv 2610.12242) reports for its delayed batching at a share near
 /// 0.35 on two A100, tokens per second.
 const CONCURRENCY: [(usize, f64); 4] = [(1, 73.0), (4, 210.6), (8, 372.5), (16, 630.6)];
-/// How long each setting runs, and how much of its beginning does not count.
-const TIME: Duration = Duration::from_millis(2_600);
-const WARM_UP: Duration = Duration::from_millis(600);
+/// How long each setting runs, and how much of its beginning does not count: prompts are fed to both models then.
+const TIME: Duration = Duration::from_millis(4_200);
+const WARM_UP: Duration = Duration::from_millis(1_700);
 const PROMPT_TOKENS: u32 = 200;
 const ANSWER_TOKENS: u32 = 400;
 const KV_TOKENS: usize = 16_384;

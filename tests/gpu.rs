@@ -156,7 +156,7 @@ async fn a_deployment_answers_with_one_model_on_the_cpu_and_one_on_the_device() 
             answer["choices"][0]["text"], "23*03=69;69-98=71;71-37=34;34*05=70;A70",
             "{answer}"
         );
-        let written = answer["usage"]["tokens_by_model"]["large"].as_u64();
+        let written = answer["usage"]["tokenrouter"]["tokens_by_model"]["large"].as_u64();
         assert!(written.is_some_and(|tokens| tokens > 0), "{answer}");
     }
 }

@@ -154,9 +154,7 @@ mod tests {
             let (summary, ranks) = on_device(&logits);
             let (mut found, mut expected) = (Vec::new(), Vec::new());
             summary.append(&plan(), &ranks, logits.len(), KEY, &mut found).unwrap();
-            Signals::default()
-                .append(&plan(), Some(&logits), KEY, &mut expected)
-                .unwrap();
+            Signals::default().append(&plan(), Some(&logits), KEY, |_| 0.0, &mut expected);
             assert_eq!(found, expected, "{logits:?}");
             let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             assert_eq!(Some(summary.token as usize), logits.iter().position(|z| *z == largest));
@@ -171,7 +169,7 @@ mod tests {
             .append(&plan(), &[], 8, KEY, &mut found)
             .unwrap();
         let mut expected = Vec::new();
-        Signals::default().append(&plan(), None, KEY, &mut expected).unwrap();
+        Signals::default().append(&plan(), None, KEY, |_| 0.0, &mut expected);
         assert_eq!(found, expected);
     }
 

@@ -244,8 +244,9 @@ impl CudaRunner {
             if let Some((_, logits)) = whole.next_if(|(on_host, _)| **on_host == row) {
                 let candidate = self.sampler.sample(logits, ask, position);
                 let finite = candidate.is_some();
+                // Plans that name a head have been refused.
                 self.signals
-                    .append(plan, finite.then_some(logits), key, &mut out.signals)?;
+                    .append(plan, finite.then_some(logits), key, |_| 0.0, &mut out.signals);
                 if let (Some(top), Some(candidate)) = (ask.logprobs, candidate) {
                     logprobs::append(logits, candidate, top, &mut self.tokens, &mut out.logprobs);
                 }
@@ -303,7 +304,7 @@ impl Runner for CudaRunner {
         out: &mut StepOutput,
     ) -> Result<(), ModelError> {
         out.clear();
-        check::step(batch, asks, plans, &self.info, self.blocks)?;
+        check::step(batch, asks, plans, &self.info, self.blocks, |_| false)?;
         if batch.tokens.is_empty() {
             return Ok(());
         }

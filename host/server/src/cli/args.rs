@@ -10,8 +10,8 @@ use tokenrouter_host::deployment::{
 use tokenrouter_policy::Setting;
 
 use super::calibrate::{CALIBRATE_EXAMPLES, CalibrateArgs};
-use super::heads::{HEADS_EXAMPLES, HeadsArgs};
 use super::gpu_check::{GPU_CHECK_EXAMPLES, GpuCheckArgs};
+use super::heads::{HEADS_EXAMPLES, HeadsArgs};
 use super::plan::{PLAN_EXAMPLES, PlanArgs};
 use super::policy::{POLICY_EXAMPLES, PolicyArgs};
 use super::record::RecordArgs;

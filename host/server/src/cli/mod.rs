@@ -5,8 +5,8 @@
 mod args;
 mod banner;
 mod calibrate;
-mod heads;
 mod gpu_check;
+mod heads;
 mod logging;
 mod output;
 mod parallel;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use tokenrouter_model::ModelError;
-use tokenrouter_model::heads::HeadError;
 use tokenrouter_model::cuda::CudaError;
+use tokenrouter_model::heads::HeadError;
 use tokenrouter_model::text::{TemplateError, TextError};
 use tokenrouter_policy::PolicyError;
 

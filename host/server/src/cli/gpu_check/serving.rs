@@ -132,6 +132,7 @@ fn start(device: &Device, share: f64, rule: &str) -> anyhow::Result<(Engine, [f6
             kv_tokens: KV_TOKENS,
             ..EngineLimits::default()
         },
+        trace: None,
     };
     Ok((Engine::start(parts)?, bytes))
 }

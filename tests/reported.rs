@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 const PROMPT: &str = "67-95-32-35-09=";
 const ANSWER: &str = "67-95=72;72-32=40;40-35=05;05-09=96;A96";
 
+#[expect(clippy::needless_pass_by_value, reason = "it is written where it is passed")]
 fn with(fields: Value) -> Value {
     let mut body = json!({ "model": "tiny", "prompt": PROMPT, "max_tokens": 64, "temperature": 0 });
     for (name, value) in fields.as_object().expect("an object") {

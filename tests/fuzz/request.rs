@@ -89,7 +89,7 @@ pub fn try_input(body: &[u8]) -> bool {
             assert!(status == 400 || status == 404, "{status}: {error}");
             match &error {
                 ApiError::Field { param, message } => {
-                    assert!(message.starts_with(param.as_str()), "{param}: {message}")
+                    assert!(message.starts_with(param.as_str()), "{param}: {message}");
                 }
                 ApiError::Json(_) | ApiError::NotUtf8 { .. } => return false,
                 _ => {}

@@ -312,7 +312,8 @@ impl Runner for CudaRunner {
         let vocabulary = self.info.vocabulary as usize;
         let plan_of = |ask: &RowAsk<'_>| plans[ask.plan as usize].as_slice();
         let host = |ask: &RowAsk<'_>| {
-            let plain = ask.sampling.is_greedy() && ask.shaping.is_none() && ask.logprobs.is_none();
+            let unshaped = ask.shaping.is_none() && ask.allowed.is_none();
+            let plain = ask.sampling.is_greedy() && unshaped && ask.logprobs.is_none();
             !plain || !top_fits(plan_of(ask), vocabulary)
         };
         self.on_host.clear();

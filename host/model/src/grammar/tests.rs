@@ -67,6 +67,9 @@ fn walk(tokenizer: &Tokenizer, grammar: &Grammar, seed: u64, tokens_max: usize) 
     None
 }
 
+/// Whether a text is as its format says.
+type Fits<'a> = &'a dyn Fn(&str) -> bool;
+
 #[test]
 fn every_walk_that_ends_is_of_its_format() {
     let tokenizer = json_tokenizer();
@@ -99,7 +102,7 @@ fn every_walk_that_ends_is_of_its_format() {
     };
     let either = json!({"anyOf": [{"type": "boolean"}, {"type": "array", "maxItems": 2, "items": {"type": "null"}}]});
     let is_either = |value: &Value| value.is_boolean() || value.as_array().is_some_and(|items| items.len() <= 2);
-    let formats: [(Format, &dyn Fn(&str) -> bool); 5] = [
+    let formats: [(Format, Fits<'_>); 5] = [
         (Format::JsonSchema(person), &|text| {
             is_person(&serde_json::from_str(text).unwrap())
         }),

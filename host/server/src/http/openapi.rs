@@ -56,6 +56,7 @@ fn with_errors(mut operation: Value) -> Value {
 }
 
 /// An operation with a response of status 200.
+#[expect(clippy::needless_pass_by_value, reason = "the response is made for this call")]
 pub(super) fn operation(summary: &str, description: &str, ok: Value) -> Value {
     json!({ "summary": summary, "description": description, "responses": { "200": ok } })
 }

@@ -14,6 +14,10 @@ struct Layout {
 }
 
 /// The filter `tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False)`, as `transformers` defines it.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a filter of minijinja takes its keywords by value"
+)]
 pub(super) fn tojson(state: &State<'_, '_>, value: &Value, kwargs: Kwargs) -> Result<String, Error> {
     let layout = Layout::of(&kwargs)?;
     kwargs.assert_all_used()?;

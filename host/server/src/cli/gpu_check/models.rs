@@ -214,7 +214,7 @@ fn against_cpu(
             .decoder
             .forward(&batch, &kv)?
             .ok_or_else(|| anyhow::anyhow!("the CPU gives no logits"))?;
-        for (expected, found) in logits.to_vec2::<f32>()?.iter().zip(found) {
+        for (expected, found) in logits.logits.to_vec2::<f32>()?.iter().zip(found) {
             error = error.max(distance(found, expected));
             agree += usize::from(largest(found) == largest(expected));
             rows += 1;

@@ -41,15 +41,15 @@ async fn pegainfer_215_sglang_35255_a_thousand_clients_that_vanish() {
     let limits = "[limits]\nrequests_running_max = 16\nrequests_waiting_max = 1000\n[server]\nconnections_max = 100";
     let server = simulated(1.0, limits);
     let one = async |number: usize| {
-        let body =
-            json!({ "prompt": "12+34=", "max_tokens": 400, "stream": number % 2 == 0, "seed": number }).to_string();
+        let body = json!({ "prompt": "12+34=", "max_tokens": 400, "stream": number.is_multiple_of(2), "seed": number })
+            .to_string();
         let mut connection = connect(address(&server)).await;
         connection
             .write_all(post("/v1/completions", &body).as_bytes())
             .await
             .expect("written");
         let mut read = vec![0; 40 * (number % 7) + 1];
-        if number % 4 == 0 {
+        if number.is_multiple_of(4) {
             drop(not_hanging("the first bytes", connection.read(&mut read)).await);
         }
     };

@@ -73,7 +73,7 @@ impl Lock {
                     ));
                 }
                 Some(known) if known != entry => {
-                    wrong.push(format!("  {name}: its PTX is not the one that was compiled"))
+                    wrong.push(format!("  {name}: its PTX is not the one that was compiled"));
                 }
                 Some(_) => {}
             }

@@ -11,13 +11,13 @@ use tokenrouter_model::heads::{HeadFile, HeadModel};
 use super::args::{ConvertArgs, Kind};
 use super::{Failure, write};
 
-pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
+pub(super) fn run(args: &ConvertArgs) -> Result<(), Failure> {
     let out = args.out.clone();
     let head = converted(args).map_err(Failure::Asked)?;
     write(&head, &out)
 }
 
-fn converted(args: ConvertArgs) -> anyhow::Result<HeadFile> {
+fn converted(args: &ConvertArgs) -> anyhow::Result<HeadFile> {
     if args.row.is_some() && args.kind != Kind::CoLlm {
         bail!("--row is for --kind co-llm only");
     }

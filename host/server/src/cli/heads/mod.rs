@@ -16,7 +16,7 @@ use super::Failure;
 
 pub(super) fn run(args: HeadsArgs) -> Result<(), Failure> {
     match args.command {
-        HeadsCommand::Convert(args) => convert::run(args),
+        HeadsCommand::Convert(args) => convert::run(&args),
         HeadsCommand::Inspect(args) => inspect::run(&args),
         HeadsCommand::Random(args) => random::run(&args),
     }

@@ -40,7 +40,7 @@ const FIRST_TABLE: usize = 1024;
 
 /// A model on a device.
 ///
-/// Greedy rows are sampled, and signals summed up, on the device. Rows with a temperature, with biases, penalties or bans, with
+/// Greedy rows are sampled, and signals summed up, on the device. Rows with a temperature, with biases, penalties, bans or a grammar, with
 /// log-probabilities, and rows whose plan asks for more than 128 of the largest logits, have their logits copied to the host and go the
 /// CPU's way.
 pub struct CudaRunner {
@@ -312,8 +312,8 @@ impl Runner for CudaRunner {
         let vocabulary = self.info.vocabulary as usize;
         let plan_of = |ask: &RowAsk<'_>| plans[ask.plan as usize].as_slice();
         let host = |ask: &RowAsk<'_>| {
-            let unshaped = ask.shaping.is_none() && ask.allowed.is_none();
-            let plain = ask.sampling.is_greedy() && unshaped && ask.logprobs.is_none();
+            let free = ask.shaping.is_none() && ask.allowed.is_none();
+            let plain = ask.sampling.is_greedy() && free && ask.logprobs.is_none();
             !plain || !top_fits(plan_of(ask), vocabulary)
         };
         self.on_host.clear();

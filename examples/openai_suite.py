@@ -79,8 +79,8 @@ def shaped():
     request = {**GREEDY, "max_tokens": 12}
     repeated = client.completions.create(**request, logit_bias={"5": 100}, extra_body={"ignore_eos": True}).choices[0].text
     assert len(set(repeated)) == 1 and len(repeated) == 12, repeated
-    varied = client.completions.create(**request, presence_penalty=2, frequency_penalty=2).choices[0].text
-    assert varied != client.completions.create(**request).choices[0].text
+    varied = client.completions.create(**GREEDY, presence_penalty=2, frequency_penalty=2).choices[0].text
+    assert varied != ANSWER
     assert client.completions.create(**GREEDY, echo=True).choices[0].text == PROMPT + ANSWER
 
 

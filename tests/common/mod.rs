@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test program uses its own part of this")]
 #![allow(unused_imports, reason = "every test program uses its own part of this")]
 
+pub mod admin;
 mod answer;
 mod byte_model;
 mod chat;

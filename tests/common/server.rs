@@ -20,6 +20,8 @@ pub struct Server {
     client: reqwest::Client,
     /// `http://127.0.0.1:PORT`
     pub url: String,
+    /// The same of the admin API, if it is offered.
+    pub admin_url: Option<String>,
 }
 
 /// A response that has been read to its end.
@@ -68,11 +70,15 @@ impl Server {
             .unwrap_or_else(|error| panic!("cannot start {BINARY}: {error}"));
         let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = String::new();
+        let mut admin_url = None;
         let url = loop {
             line.clear();
             if stdout.read_line(&mut line).expect("the banner is text") == 0 {
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
                 panic!("the server ends before it listens, started with {args:?}; it says:\n{said}");
+            }
+            if let Some(url) = line.trim().strip_prefix("admin") {
+                admin_url = Some(url.trim().to_owned());
             }
             if let Some(url) = line.trim().strip_prefix("listening") {
                 break url.trim().to_owned();
@@ -88,6 +94,7 @@ impl Server {
             log,
             client,
             url,
+            admin_url,
         }
     }
 
@@ -200,7 +207,7 @@ impl Drop for Server {
     }
 }
 
-async fn read(request: reqwest::RequestBuilder) -> Reply {
+pub(super) async fn read(request: reqwest::RequestBuilder) -> Reply {
     let response = request.send().await.expect("a response");
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     Reply {

@@ -15,6 +15,8 @@ pub enum Purpose {
     Admission,
     /// The seed of a further answer to the same prompt; its number stands in place of the position.
     Choice,
+    /// Which part of the traffic a request belongs to: position 0 for the canary, 1 for the shadow.
+    Traffic,
 }
 
 impl Purpose {
@@ -24,6 +26,7 @@ impl Purpose {
             Purpose::Policy(number) => 1 << 32 | u64::from(number),
             Purpose::Admission => 2 << 32,
             Purpose::Choice => 3 << 32,
+            Purpose::Traffic => 4 << 32,
         }
     }
 }

@@ -20,7 +20,14 @@ pub struct StepResult<'a> {
 }
 
 impl<'a> StepResult<'a> {
-    fn row_signals(&self, row: usize) -> &'a [f32] {
+    /// The first `columns` signals of a row. A row may have more of them: those of a policy that only watches.
+    fn row_signals(&self, row: usize, columns: usize) -> &'a [f32] {
+        let all = self.all_signals(row);
+        &all[..columns.min(all.len())]
+    }
+
+    /// All signals of a row.
+    pub fn all_signals(&self, row: usize) -> &'a [f32] {
         &self.signals[self.signal_starts[row] as usize..self.signal_starts[row + 1] as usize]
     }
 }
@@ -112,6 +119,7 @@ impl Routing {
         policies: &mut dyn Policies,
         verdicts: &mut [Verdict],
     ) -> Result<(), PolicyFault> {
+        // Rows first: they are what a fault is applied to, also that of a generation that is gone.
         self.rows.clear();
         self.batch.clear();
         for (row, request) in requests
@@ -120,14 +128,16 @@ impl Routing {
         {
             self.rows.push(row);
             self.batch.candidates.push(step.candidates[row]);
-            self.batch.signals.extend_from_slice(step.row_signals(row));
             self.batch.state.extend_from_slice(request.state.words());
         }
-        let missing = || PolicyFault(format!("generation {} is not loaded at this model", generation.0));
-        let (words, texts) = {
+        let missing = || PolicyFault(format!("generation {} is no longer served at this model", generation.0));
+        let (columns, words, texts) = {
             let plan = policies.policy(generation).ok_or_else(missing)?.plan();
-            (plan.state_words, plan.texts)
+            (plan.columns(at), plan.state_words, plan.texts)
         };
+        for &row in &self.rows {
+            self.batch.signals.extend_from_slice(step.row_signals(row, columns));
+        }
         if texts {
             self.batch
                 .texts
@@ -145,7 +155,7 @@ impl Routing {
             }
             let leaving = LeavingRow {
                 candidate: step.candidates[row],
-                signals: step.row_signals(row),
+                signals: step.row_signals(row, columns),
                 state,
                 text: self.batch.texts.get(index).map_or("", String::as_str),
             };

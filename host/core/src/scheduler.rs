@@ -293,7 +293,7 @@ impl<A: Answer> Scheduler<A> {
             .map(|running| &*running.request)
     }
 
-    /// The same, to be told what the step brought before it is settled.
+    /// The same requests, to be changed: what travels with them is theirs.
     pub fn candidates_mut(&mut self) -> impl Iterator<Item = &mut Request<A>> {
         self.running
             .iter_mut()

@@ -13,6 +13,7 @@ use tokenrouter_model::{Shaping, TokenLogprob};
 use crate::engine::Slot;
 use crate::meter::{Cost, RequestClock};
 use crate::stream::{AnswerWriter, Ended, Handoff, Logprobs, Stopped, Written};
+use crate::traffic::Routed;
 
 /// What a request carries besides its tokens.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub(crate) struct TextAnswer {
     ended: bool,
     models: usize,
     clock: RequestClock,
+    /// The generations that route and watch it, held to the end.
+    pub(crate) routed: Routed,
     /// Returned when the request is gone, however that comes about.
     slot: Option<Slot>,
     /// Text of one commit, kept for its memory: what the token completed, and what of it is released.
@@ -76,6 +79,7 @@ pub(crate) struct TextParts {
     pub(crate) writer: AnswerWriter,
     pub(crate) models: usize,
     pub(crate) clock: RequestClock,
+    pub(crate) routed: Routed,
     pub(crate) slot: Slot,
 }
 
@@ -100,6 +104,7 @@ impl TextAnswer {
             ended: false,
             models: parts.models,
             clock: parts.clock,
+            routed: parts.routed,
             slot: Some(parts.slot),
             piece: String::new(),
             released: String::new(),
@@ -176,8 +181,9 @@ impl TextAnswer {
             handoffs: request.handoffs(),
             handoff_log: request.answer.handoffs.take().unwrap_or_default(),
         };
-        // First the place, then the news: a client that comes back at once finds it free.
+        // First the place, then the news: a client that comes back at once finds it free, and its generation let go of.
         drop(request.answer.slot.take());
+        drop(std::mem::take(&mut request.answer.routed));
         request.answer.writer.end(ended);
     }
 

@@ -1,7 +1,7 @@
 //! The engine: starts a thread for every model, takes jobs in, and takes everything back at the end.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,21 +17,22 @@ use tokenrouter_model::text::Tokenizer;
 use tokenrouter_policy::Generation;
 
 use crate::answer::TextAnswer;
-use crate::generations::Registry;
 use crate::health::{NotReady, Watchdog};
 use crate::job::{Job, SubmitError, Target};
 use crate::link::{Link, Message};
 use crate::replan::Replanner;
+use crate::served::Served;
 use crate::stats::{EngineStats, ModelCounters};
 use crate::stream::AnswerStream;
 use crate::subserver::{Subserver, SubserverParts};
 use crate::trace::{TraceSink, Tracer};
+use crate::traffic::Traffic;
 
+mod policies;
 mod shared;
 mod submit;
 
 pub(crate) use shared::{Shared, Slot};
-use submit::Active;
 
 /// How long the threads may take to end with the engine. One that does not come back from a step is left behind.
 const END_MAX: Duration = Duration::from_secs(5);
@@ -81,7 +82,8 @@ pub struct EngineParts {
     pub models: Vec<EngineModel>,
     /// The tokenizer they share.
     pub tokenizer: Tokenizer,
-    /// Policies by name; the first is the default. Without any, the first model answers alone.
+    /// Policies by name, to begin with; the first is the default. Without any, the first model answers alone. They become
+    /// the generations 1, 2, …
     pub policies: Vec<(String, Generation)>,
     /// What happens to a request whose policy fails.
     pub on_fault: FailureMode,
@@ -130,7 +132,10 @@ pub struct Engine {
     names: Vec<String>,
     infos: Vec<ModelInfo>,
     counters: Vec<Arc<ModelCounters>>,
-    active: Vec<Active>,
+    /// Replaced as a whole by [`Engine::set_traffic`].
+    traffic: RwLock<Arc<Traffic>>,
+    /// All generations that were made for this engine and are still held by somebody.
+    served: Mutex<Vec<Weak<Served>>>,
     on_fault: FailureMode,
     limits: EngineLimits,
     trace: Option<TraceSink>,
@@ -161,12 +166,6 @@ impl Engine {
         let limits = parts.limits;
         let (links, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| Link::new()).unzip();
         let shared = Arc::new(Shared::new(links, &limits));
-        let registry = Arc::new(Registry::default());
-        let active = parts
-            .policies
-            .into_iter()
-            .map(|(name, generation)| Active::new(name, generation, &registry))
-            .collect();
         let infos: Vec<_> = parts.models.iter().map(|model| model.runner.info().clone()).collect();
         let (alive, ended) = bounded(0);
         let mut engine = Self {
@@ -176,7 +175,8 @@ impl Engine {
             names: parts.models.iter().map(|model| model.name.clone()).collect(),
             infos,
             counters: (0..count).map(|_| Arc::default()).collect(),
-            active,
+            traffic: RwLock::default(),
+            served: Mutex::default(),
             on_fault: parts.on_fault,
             limits,
             trace: parts.trace,
@@ -184,6 +184,7 @@ impl Engine {
             ended,
             helpers: Vec::new(),
         };
+        engine.serve_at_first(parts.policies);
         for (index, (model, inbox)) in parts.models.into_iter().zip(inboxes).enumerate() {
             let subserver = Subserver::new(SubserverParts {
                 model: ModelIndex(index as u32),
@@ -194,7 +195,6 @@ impl Engine {
                 kv_blocks: blocks,
                 inbox,
                 shared: engine.shared.clone(),
-                registry: registry.clone(),
                 tokenizer: engine.tokenizer.clone(),
                 on_fault: parts.on_fault,
                 counters: engine.counters[index].clone(),
@@ -221,7 +221,10 @@ impl Engine {
         let replanner = Replanner::new(
             self.counters.clone(),
             self.shared.clone(),
-            self.active.first().map_or(0, Active::entry),
+            self.traffic()
+                .policies
+                .first()
+                .map_or(0, |served| served.generation().plan().entry.index()),
             self.limits.requests_running_max,
         );
         self.start_helper("planner", move |stop| replanner.run(stop))
@@ -265,11 +268,6 @@ impl Engine {
     /// What is to be known of each model.
     pub fn model_infos(&self) -> &[ModelInfo] {
         &self.infos
-    }
-
-    /// Names of the active policies, the default first.
-    pub fn policy_names(&self) -> impl Iterator<Item = &str> {
-        self.active.iter().map(|active| active.name.as_str())
     }
 
     /// The engine's bounds, as they are in force.

@@ -5,6 +5,7 @@
 
 mod answer;
 mod board;
+mod comparison;
 mod engine;
 mod generations;
 mod health;
@@ -14,14 +15,20 @@ mod link;
 mod meter;
 mod replan;
 mod roster;
+mod served;
+mod shadow;
 pub mod stats;
 pub mod stream;
 mod subserver;
 pub mod trace;
+mod traffic;
 
+pub use comparison::{Comparison, ComparisonReport};
 pub use engine::{Engine, EngineError, EngineLimits, EngineModel, EngineParts};
 pub use health::NotReady;
 pub use job::{Job, SubmitError, Target};
+pub use served::{Served, ServedStats};
 pub use tokenrouter_core::launch::{LaunchRule, ThresholdTable};
 pub use tokenrouter_core::policy::FailureMode;
-pub use tokenrouter_core::request::Finish;
+pub use tokenrouter_core::request::{Finish, GenerationId};
+pub use traffic::{Canary, Shadow, Traffic};

@@ -36,6 +36,8 @@ pub(crate) enum Message {
     Forget(SeatIndex),
     /// A client has left: look whether its request waits here.
     Sweep,
+    /// A generation is held by nobody any more: let go of its instance.
+    Retire,
     /// Use this launch rule from now on.
     Rule(LaunchRule),
     /// End at once.
@@ -47,6 +49,7 @@ struct State {
     messages: VecDeque<Message>,
     rule: Option<LaunchRule>,
     sweep: bool,
+    retire: bool,
     /// Something changed on the board: decide again.
     look: bool,
     stop: bool,
@@ -67,6 +70,9 @@ impl State {
         }
         if std::mem::take(&mut self.sweep) {
             return Some(Message::Sweep);
+        }
+        if std::mem::take(&mut self.retire) {
+            return Some(Message::Retire);
         }
         self.rule.take().map(Message::Rule)
     }
@@ -113,6 +119,7 @@ impl Link {
         match message {
             Message::Arrive { .. } | Message::Forget(_) => state.messages.push_back(message),
             Message::Sweep => state.sweep = true,
+            Message::Retire => state.retire = true,
             Message::Rule(rule) => state.rule = Some(rule),
             Message::Stop => state.stop = true,
         }
@@ -141,8 +148,12 @@ impl Inbox {
     /// Waits for a message, a wake, or the end of `limit` (`None`: for as long as it takes).
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<Message> {
         let idle = |state: &mut State| {
-            state.sleeps =
-                !(state.stop || state.sweep || state.look || state.rule.is_some() || !state.messages.is_empty());
+            state.sleeps = !(state.stop
+                || state.sweep
+                || state.retire
+                || state.look
+                || state.rule.is_some()
+                || !state.messages.is_empty());
             state.sleeps
         };
         let state = self.0.state();

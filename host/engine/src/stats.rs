@@ -21,6 +21,7 @@ pub(crate) struct ModelCounters {
     pub(crate) handoffs_out: AtomicU64,
     pub(crate) step_us: AtomicU64,
     pub(crate) policy_faults: AtomicU64,
+    pub(crate) policy_instances: AtomicU64,
     pub(crate) kv_evictions: AtomicU64,
     pub(crate) kv_blocks_used: AtomicU64,
     pub(crate) seats_taken: AtomicU64,
@@ -45,6 +46,7 @@ impl Default for ModelCounters {
             handoffs_out: AtomicU64::new(0),
             step_us: AtomicU64::new(0),
             policy_faults: AtomicU64::new(0),
+            policy_instances: AtomicU64::new(0),
             kv_evictions: AtomicU64::new(0),
             kv_blocks_used: AtomicU64::new(0),
             seats_taken: AtomicU64::new(0),
@@ -94,8 +96,10 @@ pub struct ModelStats {
     pub handoffs_out: u64,
     /// Time spent in steps, microseconds.
     pub step_us: u64,
-    /// Calls into a policy that failed.
+    /// Decisions of policies that were not to be had: calls that failed, and calls that were not tried after many that had.
     pub policy_faults: u64,
+    /// Instances of policies, one for each generation that has requests or may get some.
+    pub policy_instances: u64,
     /// Requests whose KV was dropped to make room.
     pub kv_evictions: u64,
     /// KV blocks in use.
@@ -147,6 +151,7 @@ impl ModelCounters {
             handoffs_out: get(&self.handoffs_out),
             step_us: get(&self.step_us),
             policy_faults: get(&self.policy_faults),
+            policy_instances: get(&self.policy_instances),
             kv_evictions: get(&self.kv_evictions),
             kv_blocks_used: get(&self.kv_blocks_used),
             seats_taken: get(&self.seats_taken),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use tokenrouter_core::request::Finish;
+use tokenrouter_core::request::{Finish, GenerationId};
 use tokenrouter_core::{ModelIndex, RequestId, TokenId};
 use tokenrouter_model::TokenLogprob;
 
@@ -220,6 +220,7 @@ pub(crate) type OnAbandon = Box<dyn Fn(RequestId) + Send + Sync>;
 pub struct AnswerStream {
     id: RequestId,
     seed: u64,
+    generation: Option<GenerationId>,
     shared: Arc<Shared>,
     ended: bool,
     on_abandon: OnAbandon,
@@ -235,9 +236,18 @@ impl std::fmt::Debug for AnswerStream {
 }
 
 impl AnswerStream {
+    pub(crate) fn set_generation(&mut self, generation: Option<GenerationId>) {
+        self.generation = generation;
+    }
+
     /// The request's id.
     pub fn id(&self) -> RequestId {
         self.id
+    }
+
+    /// The generation that routes it; `None` for a request that stays at one model.
+    pub fn generation(&self) -> Option<GenerationId> {
+        self.generation
     }
 
     /// The seed the request runs with.
@@ -323,6 +333,7 @@ pub(crate) fn answer_stream(id: RequestId, seed: u64, on_abandon: OnAbandon) -> 
         AnswerStream {
             id,
             seed,
+            generation: None,
             shared,
             ended: false,
             on_abandon,

@@ -21,8 +21,9 @@ use tokenrouter_model::text::Tokenizer;
 
 use crate::answer::TextAnswer;
 use crate::engine::Shared;
-use crate::generations::{Generations, Registry};
+use crate::generations::Generations;
 use crate::link::{Handoff, Inbox, Message};
+use crate::shadow::{self, Shadows};
 use crate::stats::ModelCounters;
 use crate::trace::Tracer;
 use restart::Doing;
@@ -37,7 +38,6 @@ pub(crate) struct SubserverParts {
     pub(crate) kv_blocks: usize,
     pub(crate) inbox: Inbox,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) registry: Arc<Registry>,
     pub(crate) tokenizer: Tokenizer,
     pub(crate) on_fault: FailureMode,
     pub(crate) counters: Arc<ModelCounters>,
@@ -58,6 +58,7 @@ pub(crate) struct Subserver {
     counters: Arc<ModelCounters>,
     tracer: Option<Tracer>,
     routing: Routing,
+    shadows: Shadows,
     views: Vec<ModelView>,
     batch: StepBatch,
     output: StepOutput,
@@ -79,12 +80,13 @@ impl Subserver {
             scheduler: Scheduler::new(parts.model, models, parts.rule.clone(), parts.limits, kv),
             rule: parts.rule,
             inbox: parts.inbox,
-            generations: Generations::new(parts.model, parts.registry, parts.tokenizer, parts.counters.clone()),
+            generations: Generations::new(parts.model, parts.tokenizer, parts.counters.clone()),
             shared: parts.shared,
             on_fault: parts.on_fault,
             counters: parts.counters,
             tracer: parts.tracer,
             routing: Routing::default(),
+            shadows: Shadows::default(),
             views: Vec::new(),
             batch: parts.limits.batch(parts.kv_blocks),
             output: StepOutput::default(),
@@ -138,6 +140,7 @@ impl Subserver {
                     self.wake_others();
                 }
             }
+            Message::Retire => self.generations.retire(),
             Message::Rule(rule) => {
                 self.rule = rule.clone();
                 self.scheduler.set_rule(rule);
@@ -155,6 +158,7 @@ impl Subserver {
 
     fn arrive(&mut self, mut request: Box<Request<TextAnswer>>, from: Option<Handoff>) {
         self.doing = Doing::Arrival;
+        self.generations.take_in(&request.answer.routed);
         let received = match from {
             Some(handoff) => self.receive(&mut request, handoff),
             None => Ok(()),
@@ -176,6 +180,7 @@ impl Subserver {
         let Handoff { from, kept, sent_us } = handoff;
         let took_us = self.shared.board.now_us().saturating_sub(sent_us);
         self.counters.handoffs_in_us.record(took_us);
+        shadow::receive(request, self.model, from, kept, &mut self.generations);
         let Some(generation) = request.generation else {
             return Ok(());
         };
@@ -268,7 +273,7 @@ impl Subserver {
             asks.push(RowAsk {
                 sampling: request.answer.sampling,
                 seed: request.seed,
-                plan: self.generations.plan_index(request.generation),
+                plan: self.generations.plan_index(&request.answer.routed),
                 newlines: request.answer.newlines,
                 shaping: request.answer.shaping.logits(),
                 allowed: request.answer.grammar.as_deref().map(Grammar::allowed),
@@ -334,6 +339,13 @@ impl Subserver {
         for (row, request) in self.scheduler.candidates_mut().enumerate() {
             request.answer.stage(self.output.row_logprobs(row));
         }
+        self.shadows.watch(
+            self.model,
+            self.scheduler.candidates_mut(),
+            result,
+            &self.verdicts,
+            &mut self.generations,
+        );
         let now_us = self.shared.board.now_us();
         self.scheduler
             .settle(now_us, &self.output.candidates, &mut self.verdicts, &mut self.actions);

@@ -211,6 +211,14 @@ pub enum PolicyError {
         /// Found and expected.
         reason: String,
     },
+    /// The call was not tried: the calls before it failed, one after the other.
+    #[error("the policy is left alone for a while after {faults} faults in a row; the last: {last}")]
+    Suspended {
+        /// Faults in a row.
+        faults: u32,
+        /// The last of them.
+        last: String,
+    },
     /// `init` answered differently from the first time, although its arguments were the same.
     #[error("the policy is not pure: {reason}")]
     Impure {

@@ -8,16 +8,19 @@ use tokenrouter_core::policy::{
 use tokenrouter_core::signal::Plan;
 use wasmtime::Store;
 
+use crate::backoff::Backoff;
 use crate::bindings::{Policy, types as wit};
 use crate::guest::{Guest, cut};
 use crate::live::Live;
 use crate::{Call, Generation, PolicyError, Setting, answer, convert, settings};
 
 /// A policy for one thread to call. It makes its WebAssembly instance at the first call and keeps it until a fault,
-/// after which the next call makes a new one; nothing is lost, because policies are pure.
+/// after which the next call makes a new one; nothing is lost, because policies are pure. From the second fault in a row
+/// on, calls are refused for a pause that doubles with every further fault ([`PolicyError::Suspended`]).
 pub struct PolicyInstance {
     generation: Generation,
     live: Option<Live>,
+    backoff: Backoff,
     counts: InstanceCounts,
 }
 
@@ -47,7 +50,7 @@ fn fault(error: &PolicyError) -> PolicyFault {
 /// What happened to a [`PolicyInstance`] so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InstanceCounts {
-    /// Calls into the policy, `init` not counted.
+    /// Calls into the policy. Neither `init` nor refused calls count.
     pub calls: u64,
     /// Calls that ended in a fault.
     pub faults: u64,
@@ -60,6 +63,7 @@ impl PolicyInstance {
         Self {
             generation,
             live: None,
+            backoff: Backoff::default(),
             counts: InstanceCounts::default(),
         }
     }
@@ -202,14 +206,21 @@ impl PolicyInstance {
         function: impl FnOnce(&Policy, &mut Store<Guest>) -> wasmtime::Result<R>,
         check: impl FnOnce(&Generation, R) -> Result<T, PolicyError>,
     ) -> Result<T, PolicyError> {
+        if let Some(refusal) = self.backoff.refusal() {
+            return Err(refusal);
+        }
         self.counts.calls += 1;
         let result = self
             .live()
             .and_then(|live| live.call(call, function))
             .and_then(|returned| check(&self.generation, returned));
-        if result.as_ref().is_err_and(PolicyError::is_fault) {
-            self.counts.faults += 1;
-            self.live = None;
+        match &result {
+            Err(error) if error.is_fault() => {
+                self.counts.faults += 1;
+                self.live = None;
+                self.backoff.failed(error);
+            }
+            _ => self.backoff.succeeded(),
         }
         result
     }

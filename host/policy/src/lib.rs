@@ -7,7 +7,8 @@
 //! 2. [`PolicyCode::configure`] gives it a deployment and options, and checks the plan it answers with:
 //!    [`Generation`].
 //! 3. [`Generation::instance`] makes a [`PolicyInstance`], one for each thread that routes. It holds at most one
-//!    WebAssembly store, made at the first call and thrown away after any fault.
+//!    WebAssembly store, made at the first call and thrown away after any fault; a policy that keeps failing is left alone
+//!    for pauses that grow.
 //!
 //! [`conformance`] finds out by calling whether a policy keeps the contract.
 //!
@@ -15,6 +16,7 @@
 //! everything it returns is checked before the caller sees it. The contract is `wit/policy.wit`.
 
 mod answer;
+mod backoff;
 mod bindings;
 mod call;
 mod code;
@@ -40,7 +42,7 @@ pub use call::Call;
 pub use code::PolicyCode;
 pub use deployment::{Deployment, HeadFacts, ModelFacts, Setting, Value};
 pub use description::{Description, OptionInfo};
-pub use digest::Digest;
+pub use digest::{Digest, DigestError};
 pub use error::PolicyError;
 pub use generation::Generation;
 pub use host::PolicyHost;

@@ -1,51 +1,25 @@
 //! From a job to a request: checks, the policy's admission, and a place in the queue.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tokenrouter_core::admission::Refused;
 use tokenrouter_core::policy::{Admission, Admitting, FailureMode, PolicyState};
-use tokenrouter_core::request::{Finish, GenerationId, Request};
+use tokenrouter_core::request::{Finish, Request};
 use tokenrouter_core::{ModelIndex, RequestId, TokenId};
 use tokenrouter_model::Shaping;
 use tokenrouter_model::text::{StopMatcher, trailing_newlines};
-use tokenrouter_policy::{Generation, PolicyInstance};
+use tokenrouter_policy::{PolicyError, Setting};
 
-use super::{AnswerStream, Engine, Job, Registry, Slot, SubmitError, Target, TextAnswer};
+use super::{AnswerStream, Engine, Job, Served, Slot, SubmitError, Target, TextAnswer};
 use crate::answer::{Stopping, TextParts};
 use crate::meter::RequestClock;
+use crate::served::Lease;
 use crate::stream::{Ended, answer_stream};
+use crate::traffic::{Routed, Shadow, Shadowed};
 
 /// Tokens at a prompt's end that are decoded to see which newlines it ends with.
 const NEWLINE_WINDOW_TOKENS: usize = 8;
-
-/// A policy that new requests may be routed by.
-pub(super) struct Active {
-    pub(super) name: String,
-    id: GenerationId,
-    generation: Generation,
-    /// For `admit`, which runs on the caller's thread.
-    instance: Mutex<PolicyInstance>,
-}
-
-impl Active {
-    pub(super) fn new(name: String, generation: Generation, registry: &Registry) -> Self {
-        let instance = Mutex::new(generation.instance());
-        Self {
-            name,
-            id: registry.add(generation.clone()),
-            generation,
-            instance,
-        }
-    }
-}
-
-impl Active {
-    /// The model that its requests start at, as a rule.
-    pub(super) fn entry(&self) -> usize {
-        self.generation.plan().entry.index()
-    }
-}
 
 impl Engine {
     /// Takes a job and returns its stream. The request runs from now on, or waits for its turn.
@@ -60,7 +34,10 @@ impl Engine {
         self.check_job(job, &stop_tokens)?;
         self.check_models(&job.target)?;
         let stops = StopMatcher::new(&job.stop).map_err(|error| SubmitError::Text(error.to_string()))?;
-        let (generation, admission) = self.admit(job)?;
+        let (routed, admission) = self.admit(job)?;
+        let served = routed.lease.as_ref().map(Lease::served);
+        let generation = served.map(|served| served.id());
+        let clock = RequestClock::new(self.shared.meters.of(served.map(|served| served.name())));
 
         let id = RequestId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
         let on_abandon = {
@@ -72,9 +49,11 @@ impl Engine {
             })
         };
         if let Some(trace) = &self.trace {
-            trace.admitted(id, job, self.generation(generation), &admission);
+            let by = served.map(|served| (served.id(), served.generation().clone()));
+            trace.admitted(id, job, by, &admission);
         }
         let (writer, mut stream) = answer_stream(id, job.seed, on_abandon);
+        stream.set_generation(generation);
         if job.max_tokens == 0 {
             let prompt_tokens = job.prompt.len() as u32;
             let ended = Ended::empty(Finish::Length, self.names.len());
@@ -106,7 +85,8 @@ impl Engine {
             },
             writer,
             models: self.names.len(),
-            clock: RequestClock::new(self.shared.meters.of(self.policy_of(&job.target))),
+            clock,
+            routed,
             slot: Slot {
                 shared: self.shared.clone(),
                 id,
@@ -157,12 +137,6 @@ impl Engine {
         tokens.into()
     }
 
-    /// A generation that requests are admitted to, by its id.
-    fn generation(&self, id: Option<GenerationId>) -> Option<(GenerationId, Generation)> {
-        let active = self.active.iter().find(|active| Some(active.id) == id)?;
-        Some((active.id, active.generation.clone()))
-    }
-
     fn check_job(&self, job: &Job, stop_tokens: &[TokenId]) -> Result<(), SubmitError> {
         if job.prompt.is_empty() {
             return Err(SubmitError::EmptyPrompt);
@@ -203,75 +177,89 @@ impl Engine {
         }
     }
 
-    /// The policy that a target's requests are counted under.
-    fn policy_of<'a>(&'a self, target: &'a Target) -> Option<&'a str> {
-        match target {
-            Target::Default => self.policy_names().next(),
-            Target::Policy(name) => Some(name),
-            Target::Model(_) => None,
-        }
-    }
-
     /// Who routes the request, where it starts, and its first state.
-    fn admit(&self, job: &Job) -> Result<(Option<GenerationId>, Admission), SubmitError> {
-        let active = match &job.target {
-            Target::Model(model) => {
-                return Ok((
-                    None,
-                    Admission {
-                        model: *model,
-                        state: PolicyState::default(),
-                    },
-                ));
-            }
-            Target::Default => match self.active.first() {
-                Some(active) => active,
-                None => {
-                    return Ok((
-                        None,
-                        Admission {
-                            model: ModelIndex(0),
-                            state: PolicyState::default(),
-                        },
-                    ));
-                }
+    fn admit(&self, job: &Job) -> Result<(Routed, Admission), SubmitError> {
+        let traffic = self.traffic();
+        let alone = |model| {
+            let state = PolicyState::default();
+            Ok((Routed::default(), Admission { model, state }))
+        };
+        let served = match &job.target {
+            Target::Model(model) => return alone(*model),
+            Target::Default => match traffic.default_for(job.seed) {
+                Some(served) => served,
+                None => return alone(ModelIndex(0)),
             },
-            Target::Policy(name) => self.active.iter().find(|active| active.name == *name).ok_or_else(|| {
-                let active = self.policy_names().map(str::to_owned).collect();
-                SubmitError::UnknownPolicy {
-                    name: name.clone(),
-                    active,
-                }
+            Target::Policy(name) => traffic.named(name).ok_or_else(|| SubmitError::UnknownPolicy {
+                name: name.clone(),
+                active: traffic.policies.iter().map(|served| served.name().to_owned()).collect(),
             })?,
         };
-        let admitting = Admitting {
-            seed: job.seed,
-            prompt: &job.prompt,
-            max_tokens: job.max_tokens,
-            temperature: job.sampling.temperature,
-        };
-        // An instance is whole after any call, also one that failed.
-        let mut instance = active.instance.lock().unwrap_or_else(PoisonError::into_inner);
-        match instance.admit(&admitting, &job.options) {
-            Ok(admission) => Ok((Some(active.id), admission)),
-            Err(error) if error.is_request_error() => Err(SubmitError::Refused(error.to_string())),
+        let admission = match served.admitting().admit(&admitting(job), &job.options) {
+            Ok(admission) => admission,
+            Err(error) if error.is_request_error() => return Err(SubmitError::Refused(error.to_string())),
             Err(error) => {
-                tracing::warn!(policy = active.name, %error, "policy fault at admission");
-                self.admit_without(active)
-                    .ok_or_else(|| SubmitError::Policy(error.to_string()))
+                note_fault(served, &error);
+                self.admit_without(served)
+                    .ok_or_else(|| SubmitError::Policy(error.to_string()))?
             }
-        }
+        };
+        let routed = Routed {
+            shadow: traffic
+                .shadow_for(job.seed, served)
+                .and_then(|shadow| shadowed(shadow, job)),
+            lease: Some(Lease::new(served.clone())),
+        };
+        Ok((routed, admission))
     }
 
     /// Where a request starts whose policy failed at admission, unless it is to fail.
-    fn admit_without(&self, active: &Active) -> Option<(Option<GenerationId>, Admission)> {
-        let plan = active.generation.plan();
+    fn admit_without(&self, served: &Served) -> Option<Admission> {
+        let plan = served.generation().plan();
         let model = match self.on_fault {
             FailureMode::Fail => return None,
             FailureMode::Stay => plan.entry,
             FailureMode::Fallback(model) => model,
         };
         let state = PolicyState::new(&vec![0; plan.state_words]);
-        Some((Some(active.id), Admission { model, state }))
+        Some(Admission { model, state })
+    }
+}
+
+fn admitting(job: &Job) -> Admitting<'_> {
+    Admitting {
+        seed: job.seed,
+        prompt: &job.prompt,
+        max_tokens: job.max_tokens,
+        temperature: job.sampling.temperature,
+    }
+}
+
+/// The request as the shadow admits it. The client's options are for the policy in force; the shadow gets those that it has,
+/// too. One that refuses or fails does not watch this request.
+fn shadowed(shadow: &Shadow, job: &Job) -> Option<Box<Shadowed>> {
+    let served = &shadow.served;
+    let known = &served.generation().description().options;
+    let is_known = |setting: &&Setting| known.iter().any(|info| info.per_request && info.name == setting.name);
+    let options: Vec<Setting> = job.options.iter().filter(is_known).cloned().collect();
+    match served.admitting().admit(&admitting(job), &options) {
+        Ok(admission) => Some(Box::new(Shadowed {
+            lease: Lease::new(served.clone()),
+            state: admission.state,
+            comparison: shadow.comparison.clone(),
+        })),
+        Err(error) => {
+            if !error.is_request_error() {
+                note_fault(served, &error);
+            }
+            None
+        }
+    }
+}
+
+fn note_fault(served: &Served, error: &PolicyError) {
+    if error.is_fault() {
+        served.counters().add_faults(1, &error.to_string());
+        tracing::warn!(policy = served.name(), generation = served.id().0, %error, "policy fault at admission");
     }
 }

@@ -9,6 +9,8 @@ use tokenrouter_host::deployment::{
 };
 use tokenrouter_policy::Setting;
 
+use super::admin::{ADMIN_EXAMPLES, AdminArgs};
+use super::administration::AdministrationArgs;
 use super::calibrate::{CALIBRATE_EXAMPLES, CalibrateArgs};
 use super::gpu_check::{GPU_CHECK_EXAMPLES, GpuCheckArgs};
 use super::heads::{HEADS_EXAMPLES, HeadsArgs};
@@ -58,6 +60,9 @@ pub(super) enum Command {
     /// Serve a deployment over HTTP (what the command does without a subcommand)
     #[command(after_help = EXAMPLES)]
     Serve(ServeArgs),
+    /// Upload, activate, try and roll back policies of a running host
+    #[command(after_help = ADMIN_EXAMPLES)]
+    Admin(AdminArgs),
     /// Predict throughput for delayed batching, and the threshold to wait for
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(PlanArgs),
@@ -113,6 +118,8 @@ pub(super) struct ServeArgs {
     /// How lines of the log are written
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = super::logging::Format::Text)]
     pub(super) log_format: super::logging::Format,
+    #[command(flatten)]
+    pub(super) administration: AdministrationArgs,
     /// What goes to the log on standard error: a level (error, warn, info, debug, trace), or levels by target as in
     /// info,tokenrouter_engine=debug
     #[arg(long, value_name = "FILTER", default_value = super::logging::DEFAULT)]
@@ -158,6 +165,7 @@ impl ServeArgs {
         if let Some(drain) = self.drain {
             file.server.drain_s_max = drain;
         }
+        self.administration.apply(&mut file);
         Ok(file)
     }
 }

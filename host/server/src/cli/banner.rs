@@ -11,8 +11,16 @@ const EMBEDDED_PROMPT: &str = "23*03-98-37*05=";
 /// A prompt for any other model.
 const PLAIN_PROMPT: &str = "Once upon a time";
 
+/// Where clients and administrators are listened to.
+#[derive(Clone, Copy)]
+pub(super) struct Listening {
+    pub(super) clients: SocketAddr,
+    pub(super) has_tls: bool,
+    pub(super) admin: Option<SocketAddr>,
+}
+
 /// The banner's lines.
-pub(super) fn text(file: &DeploymentFile, app: &App, local: SocketAddr, has_tls: bool) -> String {
+pub(super) fn text(file: &DeploymentFile, app: &App, listening: Listening) -> String {
     let mut lines = vec![
         format!("tokenrouter-host {}", env!("CARGO_PKG_VERSION")),
         row("deployment", &format!("{} ({})", file.name, file.file)),
@@ -30,14 +38,17 @@ pub(super) fn text(file: &DeploymentFile, app: &App, local: SocketAddr, has_tls:
     for (index, it) in app.heads.iter().enumerate() {
         lines.push(row(if index == 0 { "heads" } else { "" }, &head(it)));
     }
-    match app.policies.as_slice() {
+    match app.policies().as_slice() {
         [] => lines.push(row("policy", &format!("none: {} answers alone", app.models[0].name))),
         policies => lines.extend(policies.iter().map(|it| row("policy", &policy(it)))),
     }
     lines.push(row("launch", &file.launch.rule.to_string()));
     lines.push(row("KV", &kv(app)));
-    let scheme = if has_tls { "https" } else { "http" };
-    let url = format!("{scheme}://{}", reachable(local));
+    if let Some(admin) = listening.admin {
+        lines.push(row("admin", &format!("http://{}", reachable(admin))));
+    }
+    let scheme = if listening.has_tls { "https" } else { "http" };
+    let url = format!("{scheme}://{}", reachable(listening.clients));
     lines.push(row("listening", &url));
     let prompt = if file.models.iter().all(|model| model.source.is_embedded()) {
         EMBEDDED_PROMPT

@@ -2,6 +2,8 @@
 //!
 //! Exit codes: 0 after an orderly end, 2 for a command line or a file that asks for what cannot be done, 1 for anything else.
 
+mod admin;
+mod administration;
 mod args;
 mod banner;
 mod calibrate;
@@ -50,6 +52,7 @@ impl Failure {
 pub fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
         Some(Command::Serve(args)) => serve::serve(args),
+        Some(Command::Admin(args)) => admin::run(&args),
         Some(Command::Plan(args)) => plan::run(&args),
         Some(Command::Calibrate(args)) => calibrate::run(&args),
         Some(Command::Policy(args)) => policy::run(&args),

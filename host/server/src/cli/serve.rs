@@ -10,9 +10,10 @@ use tokenrouter_host::http::{Access, App, Server};
 use tokenrouter_host::trace::Recorder;
 
 use super::args::ServeArgs;
+use super::banner::Listening;
 use super::record::RecordArgs;
 use super::signals::Signals;
-use super::{Failure, banner, logging};
+use super::{Failure, administration, banner, logging};
 
 /// Keys from the environment, so that they need not be in a file.
 const KEYS_VARIABLE: &str = "TOKENROUTER_API_KEYS";
@@ -21,6 +22,7 @@ const KEYS_VARIABLE: &str = "TOKENROUTER_API_KEYS";
 const FAILURE_PERIOD: Duration = Duration::from_millis(500);
 
 pub(super) fn serve(args: ServeArgs) -> Result<(), Failure> {
+    let watch = args.administration.watch;
     logging::start(&args.log, args.log_format).map_err(Failure::Asked)?;
     let record = args.record.clone();
     let file = args.deployment().map_err(Failure::asked)?;
@@ -28,7 +30,7 @@ pub(super) fn serve(args: ServeArgs) -> Result<(), Failure> {
     let access = Access::read(&file.server, &file.base, keys).map_err(Failure::asked)?;
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::other)?;
     let mut recorder = None;
-    let result = runtime.block_on(run(&file, &access, &record, &mut recorder));
+    let result = runtime.block_on(run(&file, &access, watch, &record, &mut recorder));
     // Connections that were not waited for are dropped here, and with them their requests.
     runtime.shutdown_background();
     if let Some(recorder) = recorder {
@@ -49,6 +51,7 @@ fn keys_of_environment() -> anyhow::Result<Keys> {
 async fn run(
     file: &DeploymentFile,
     access: &Access,
+    watch: bool,
     record: &RecordArgs,
     recorder: &mut Option<Recorder>,
 ) -> Result<(), Failure> {
@@ -58,6 +61,7 @@ async fn run(
         .map_err(Failure::other)?;
     warn_if_open(&server, access);
     let (gate, local) = (server.gate(), server.local_addr());
+    let mut administration = None;
     let start = async {
         let loaded = tokio::select! {
             loaded = load(file.clone(), record.clone()) => loaded?,
@@ -66,7 +70,15 @@ async fn run(
         let app = Arc::new(loaded.0);
         *recorder = loaded.1;
         gate.open(app.clone(), access);
-        print(&banner::text(file, &app, local, access.has_tls()));
+        let started = administration::start(file, &app, watch).await?;
+        let listening = Listening {
+            clients: local,
+            has_tls: access.has_tls(),
+            admin: started.listening,
+        };
+        // Kept to the end, not only until the first signal.
+        administration = Some(started);
+        print(&banner::text(file, &app, listening));
         tokio::select! {
             () = signals.after(1) => {
                 let drain_s_max = file.server.drain_s_max.get();
@@ -81,6 +93,7 @@ async fn run(
     if ended.is_ok() {
         tracing::info!(all_finished, "ended");
     }
+    drop(administration);
     ended
 }
 

@@ -8,7 +8,8 @@ use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::HEADS_MAX;
 
 use super::{
-    CudaEntry, DeploymentError, DeviceName, Launch, ModelSource, OptionValue, PolicyLimitsEntry, RequestOptions, Whole,
+    AdminEntry, CudaEntry, DeploymentError, DeviceName, Launch, ModelSource, OptionValue, PolicyLimitsEntry,
+    RequestOptions, Whole,
 };
 
 /// The deployment that is served when none is named: `config/tiny.toml`.
@@ -43,6 +44,9 @@ pub struct DeploymentFile {
     /// The HTTP server.
     #[serde(default)]
     pub server: ServerEntry,
+    /// The admin API and what it may do.
+    #[serde(default)]
+    pub admin: AdminEntry,
     /// What the file is called in messages.
     #[serde(skip)]
     pub file: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::StepLimits;
@@ -13,6 +14,7 @@ use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, PolicyHo
 use super::heads::{self, LoadedHead};
 use super::models::Models;
 use super::{DeploymentError, DeploymentFile, Fallback, LimitsEntry, OnFailure, OnFailureMode, OptionValue, Plugin};
+use crate::policies::{First, ManagerSettings};
 
 /// A deployment that is ready to start.
 pub struct Loaded {
@@ -26,6 +28,14 @@ pub struct Loaded {
     pub heads: Vec<LoadedHead>,
     /// What is to be known of the policies, the default first.
     pub policies: Vec<LoadedPolicy>,
+    /// The host that the policy was loaded by, for those that come later.
+    pub host: Arc<PolicyHost>,
+    /// What policies are configured for.
+    pub deployment: Deployment,
+    /// The deployment's own policy as it can be loaded again.
+    pub first: Option<First>,
+    /// What later policies are held to.
+    pub settings: ManagerSettings,
 }
 
 /// A model that was loaded.
@@ -42,7 +52,7 @@ pub struct LoadedModel {
 /// A policy that was loaded.
 #[derive(Clone, Debug)]
 pub struct LoadedPolicy {
-    /// The name it gives itself, as in `deployment@name`.
+    /// The name it is served by, as in `deployment@name`: that which it gives itself, unless it was uploaded by another.
     pub name: String,
     /// Its own version.
     pub version: String,
@@ -88,7 +98,10 @@ impl DeploymentFile {
                 info: runner.info().clone(),
             })
             .collect();
-        let generation = self.policy(&loaded, &heads)?;
+        let deployment = self.facts(&loaded, &heads);
+        let host = PolicyHost::new(self.policy.limits.policy_limits()).map_err(DeploymentError::PolicyHost)?;
+        let first = self.policy(&host, &deployment)?;
+        let generation = first.as_ref().map(|first| first.generation.clone());
         let limits = self.limits.engine(models.kv_tokens);
         let engine_models = loaded.iter().zip(models.runners);
         let template = self.template(&models.tokenizer)?;
@@ -114,7 +127,14 @@ impl DeploymentFile {
             template,
             models: loaded,
             heads,
-            policies: generation.iter().map(LoadedPolicy::of).collect(),
+            policies: generation
+                .iter()
+                .map(|it| LoadedPolicy::of(&it.description().name, it))
+                .collect(),
+            host: Arc::new(host),
+            deployment,
+            first,
+            settings: self.admin.settings(&self.file)?,
         })
     }
 
@@ -138,20 +158,9 @@ impl DeploymentFile {
         }
     }
 
-    /// The policy, configured for these models; `None` without one.
-    fn policy(&self, models: &[LoadedModel], heads: &[LoadedHead]) -> Result<Option<Generation>, DeploymentError> {
-        let entry = &self.policy;
-        let base: &Path = entry.base.as_deref().unwrap_or(&self.base);
-        let Plugin::Component { given, bytes } = Plugin::find(&entry.plugin, base)? else {
-            if entry.options.is_empty() {
-                return Ok(None);
-            }
-            let names: Vec<&str> = entry.options.keys().map(String::as_str).collect();
-            return Err(DeploymentError::OptionsWithoutPolicy {
-                names: names.join(", "),
-            });
-        };
-        let deployment = Deployment {
+    /// What policies are told of this deployment.
+    fn facts(&self, models: &[LoadedModel], heads: &[LoadedHead]) -> Deployment {
+        Deployment {
             name: self.name.clone(),
             models: models
                 .iter()
@@ -168,9 +177,23 @@ impl DeploymentFile {
                     model: head.index,
                 })
                 .collect(),
+        }
+    }
+
+    /// The policy, configured for the deployment; `None` without one.
+    fn policy(&self, host: &PolicyHost, deployment: &Deployment) -> Result<Option<First>, DeploymentError> {
+        let entry = &self.policy;
+        let base: &Path = entry.base.as_deref().unwrap_or(&self.base);
+        let Plugin::Component { given, bytes } = Plugin::find(&entry.plugin, base)? else {
+            if entry.options.is_empty() {
+                return Ok(None);
+            }
+            let names: Vec<&str> = entry.options.keys().map(String::as_str).collect();
+            return Err(DeploymentError::OptionsWithoutPolicy {
+                names: names.join(", "),
+            });
         };
-        let host = PolicyHost::new(self.policy.limits.policy_limits()).map_err(DeploymentError::PolicyHost)?;
-        let generation = configure_with(&host, given, &bytes, &deployment, &entry.options)?;
+        let generation = configure_with(host, given, &bytes, deployment, &entry.options)?;
         entry
             .request_options
             .check(&generation.description().options)
@@ -178,7 +201,12 @@ impl DeploymentFile {
                 file: self.file.clone(),
                 what,
             })?;
-        Ok(Some(generation))
+        Ok(Some(First {
+            name: generation.description().name.clone(),
+            bytes: bytes.into_owned().into(),
+            options: entry.options.clone(),
+            generation,
+        }))
     }
 }
 
@@ -236,7 +264,8 @@ impl LimitsEntry {
 }
 
 impl LoadedPolicy {
-    fn of(generation: &Generation) -> Self {
+    /// A generation that is served by a name.
+    pub(crate) fn of(name: &str, generation: &Generation) -> Self {
         let description = generation.description();
         let option = |info: &tokenrouter_policy::OptionInfo| {
             let given = generation.config().iter().find(|setting| setting.name == info.name);
@@ -248,7 +277,7 @@ impl LoadedPolicy {
             }
         };
         Self {
-            name: description.name.clone(),
+            name: name.to_owned(),
             version: description.version.clone(),
             summary: description.summary.clone(),
             digest: generation.digest().to_string(),

@@ -1,6 +1,7 @@
 //! Deployments: which models, policy, launch rule and bounds a host serves. [`DeploymentFile`] is a deployment as it is
 //! written, [`DeploymentFile::load`] makes an engine's parts of it.
 
+mod admin;
 mod device;
 mod error;
 mod file;
@@ -19,6 +20,7 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
+pub use admin::AdminEntry;
 pub use device::{CudaEntry, DeviceName, DeviceNameError};
 pub use error::DeploymentError;
 pub use file::{

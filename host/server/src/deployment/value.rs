@@ -1,10 +1,10 @@
 //! Values of policy options, from a deployment file, the command line or a request's JSON, and back to JSON.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokenrouter_policy::{Setting, Value};
 
 /// A value as a deployment file writes it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
     expecting = "a boolean, a number, a text, a list of numbers or a list of texts"

@@ -1,5 +1,6 @@
 //! What all handlers share.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokenrouter_engine::{Engine, EngineError};
@@ -9,19 +10,19 @@ use super::ModelNames;
 use super::answer::{Grammars, UnknownFields};
 use super::count::RequestCounts;
 use crate::deployment::{DeploymentFile, Loaded, LoadedHead, LoadedModel, LoadedPolicy, RequestOptions, ServerEntry};
+use crate::policies::{Manager, ManagerParts, Store, SwapError};
 
 /// An engine that runs, and what clients may know of it.
 pub struct App {
     /// The engine.
-    pub engine: Engine,
-    /// What `model` may name.
-    pub names: ModelNames,
+    pub engine: Arc<Engine>,
+    /// Its policies.
+    pub manager: Arc<Manager>,
+    deployment: String,
     /// The models, in the deployment's order.
     pub models: Vec<LoadedModel>,
     /// The heads.
     pub heads: Vec<LoadedHead>,
-    /// The policies, the default first.
-    pub policies: Vec<LoadedPolicy>,
     /// When the engine was started, in seconds since 1970.
     pub started_s: u64,
     pub(super) launch: String,
@@ -42,26 +43,50 @@ pub struct App {
     pub(super) requests: RequestCounts,
 }
 
+/// Why a deployment does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The policies or their state directory.
+    #[error(transparent)]
+    Policies(#[from] SwapError),
+}
+
 impl App {
-    /// Starts the engine of a deployment that was loaded from `file`.
+    /// Starts the engine of a deployment that was loaded from `file`, and gives it the policies of the state directory or the
+    /// deployment's own.
     ///
     /// # Errors
-    /// As `Engine::start`.
-    pub fn start(file: &DeploymentFile, loaded: Loaded) -> Result<Self, Box<EngineError>> {
-        let names = ModelNames {
-            deployment: file.name.clone(),
-            policies: loaded.policies.iter().map(|policy| policy.name.clone()).collect(),
-            members: loaded.models.iter().map(|model| model.name.clone()).collect(),
+    /// [`StartError`].
+    pub fn start(file: &DeploymentFile, mut loaded: Loaded) -> Result<Self, StartError> {
+        // The manager numbers generations, also those of earlier runs.
+        loaded.parts.policies = Vec::new();
+        let engine = Arc::new(Engine::start(loaded.parts)?);
+        let store = match &file.admin.state_dir {
+            Some(folder) => Some(Store::open(&file.base.join(folder)).map_err(SwapError::from)?),
+            None => {
+                tracing::info!("no state directory: uploads and activations do not survive a restart");
+                None
+            }
         };
-        let engine = Engine::start(loaded.parts).map_err(Box::new)?;
+        let manager = Manager::start(ManagerParts {
+            engine: engine.clone(),
+            host: loaded.host,
+            deployment: loaded.deployment,
+            settings: loaded.settings,
+            store,
+            first: loaded.first,
+        })?;
         Ok(Self {
             grammars: Grammars::new(engine.tokenizer(), engine.end_tokens()),
             template: loaded.template,
             engine,
-            names,
+            manager: Arc::new(manager),
+            deployment: file.name.clone(),
             models: loaded.models,
             heads: loaded.heads,
-            policies: loaded.policies,
             started_s: now_s(),
             launch: file.launch.rule.to_string(),
             on_failure: file.policy.on_failure.to_string(),
@@ -73,6 +98,25 @@ impl App {
             server: file.server.clone(),
             requests: RequestCounts::default(),
         })
+    }
+
+    /// What `model` may name now.
+    pub fn names(&self) -> ModelNames {
+        let traffic = self.engine.traffic();
+        ModelNames {
+            deployment: self.deployment.clone(),
+            policies: traffic.policies.iter().map(|served| served.name().to_owned()).collect(),
+            members: self.models.iter().map(|model| model.name.clone()).collect(),
+        }
+    }
+
+    /// The policies that clients can name now, the default first.
+    pub fn policies(&self) -> Vec<LoadedPolicy> {
+        let traffic = self.engine.traffic();
+        let loaded = traffic.policies.iter();
+        loaded
+            .map(|served| LoadedPolicy::of(served.name(), served.generation()))
+            .collect()
     }
 }
 

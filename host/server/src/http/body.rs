@@ -1,5 +1,7 @@
 //! Reading a request's body within its bounds.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::Request;
 use axum::http::header;
@@ -11,17 +13,22 @@ use super::{ApiError, App};
 /// first would find its connection broken instead of the answer; one that sends even more than this is not waited for.
 const DISCARDED_BYTES_MAX: usize = 16 << 20;
 
-/// The whole body. A client that asks first (`expect: 100-continue`) is refused before it sends.
+/// The whole body of a client's request.
 pub(super) async fn read(app: &App, request: Request) -> Result<Bytes, ApiError> {
-    let bytes_max = app.body_bytes_max;
+    read_body(request, app.body_bytes_max, app.body_time_max).await
+}
+
+/// The whole body, of at most `bytes_max` bytes and within `time_max`. A client that asks first (`expect: 100-continue`) is
+/// refused before it sends.
+pub(crate) async fn read_body(request: Request, bytes_max: usize, time_max: Duration) -> Result<Bytes, ApiError> {
     let asks_first = request.headers().contains_key(header::EXPECT);
     if asks_first && request.body().size_hint().lower() > bytes_max as u64 {
         return Err(ApiError::BodyTooLarge { bytes_max });
     }
-    match tokio::time::timeout(app.body_time_max, collect(request.into_body(), bytes_max)).await {
+    match tokio::time::timeout(time_max, collect(request.into_body(), bytes_max)).await {
         Ok(read) => read,
         Err(_) => Err(ApiError::BodyTimeout {
-            s_max: app.body_time_max.as_secs(),
+            s_max: time_max.as_secs(),
         }),
     }
 }

@@ -17,12 +17,12 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Json<Value> {
     let stats = app.engine.stats();
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "deployment": app.names.deployment,
+        "deployment": app.names().deployment,
         "started": app.started_s,
         "ready": app.engine.ready().is_ok(),
         "models": app.models.iter().map(model).collect::<Vec<_>>(),
         "heads": app.heads.iter().map(head).collect::<Vec<_>>(),
-        "policies": app.policies.iter().map(policy).collect::<Vec<_>>(),
+        "policies": app.policies().iter().map(policy).collect::<Vec<_>>(),
         "on_failure": app.on_failure,
         "launch": app.launch,
         "limits": {
@@ -112,6 +112,7 @@ fn counters(stats: &ModelStats) -> Value {
         "handoffs_out": stats.handoffs_out,
         "step_us": stats.step_us,
         "policy_faults": stats.policy_faults,
+        "policy_instances": stats.policy_instances,
         "kv_evictions": stats.kv_evictions,
         "kv_blocks_used": stats.kv_blocks_used,
         "seats_taken": stats.seats_taken,

@@ -31,7 +31,9 @@ use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
 
 pub use access::{Access, AccessError};
-pub use app::App;
+pub use app::{App, StartError};
+pub use auth::{KEY_BYTES_MIN, KeyError, Keys};
+pub(crate) use body::read_body;
 pub use completions::completion_jobs;
 pub use error::ApiError;
 pub use gate::Gate;

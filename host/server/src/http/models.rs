@@ -12,8 +12,9 @@ use super::openapi::{json_response, operation};
 
 /// Every name that `model` may have, with whether requests under it can be answered now.
 pub(super) async fn list(State(app): State<Arc<App>>) -> Json<Value> {
+    let names = app.names();
     let (ready, troubles) = (app.engine.ready(), app.engine.model_troubles());
-    let status = |id: &str| match (app.names.target(id), &ready) {
+    let status = |id: &str| match (names.target(id), &ready) {
         // One model alone does not need the others.
         (Ok(Target::Model(model)), Ok(()) | Err(NotReady::Restarting { .. } | NotReady::Stalled { .. })) => {
             status_of(troubles[model.index()].as_ref())
@@ -30,7 +31,7 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Json<Value> {
             "id": id,
         })
     };
-    let data: Vec<Value> = app.names.all().into_iter().map(model).collect();
+    let data: Vec<Value> = names.all().into_iter().map(model).collect();
     Json(json!({ "object": "list", "data": data }))
 }
 

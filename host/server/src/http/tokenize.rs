@@ -122,7 +122,8 @@ async fn respond(
     let work = move || {
         let body = parse(&body)?;
         let fields = Fields::of_body(&body)?;
-        let served = Served::of(&app);
+        let names = app.names();
+        let served = Served::of(&app, &names);
         if let Some(model) = fields.text("model")? {
             served.names.target(model)?;
         }

@@ -21,6 +21,14 @@ impl Answers {
         }
     }
 
+    /// Numbers of the policy generations that route them, each once.
+    pub(super) fn generations(&self) -> Vec<u32> {
+        let ids = self.streams.iter().flatten().filter_map(AnswerStream::generation);
+        let mut numbers: Vec<u32> = ids.map(|id| id.0).collect();
+        numbers.dedup();
+        numbers
+    }
+
     /// How many there are, ended ones included.
     pub(super) fn len(&self) -> usize {
         self.streams.len()

@@ -15,6 +15,8 @@ pub(super) struct RequestLog {
     start: Instant,
     model: String,
     model_names: Vec<String>,
+    /// Numbers of the policy generations that route its answers.
+    generations: String,
     finishes: Vec<&'static str>,
     /// Of the first of its answers that ended.
     timing: Timing,
@@ -29,6 +31,7 @@ impl RequestLog {
             start: Instant::now(),
             model: String::new(),
             model_names: Vec::new(),
+            generations: String::new(),
             finishes: Vec::new(),
             timing: Timing::default(),
             over: false,
@@ -45,6 +48,12 @@ impl RequestLog {
     pub(super) fn accepted(&mut self, model: &str, model_names: Vec<String>) {
         model.clone_into(&mut self.model);
         self.model_names = model_names;
+    }
+
+    /// Which generations route its answers.
+    pub(super) fn routed_by(&mut self, generations: &[u32]) {
+        let numbers: Vec<String> = generations.iter().map(u32::to_string).collect();
+        self.generations = numbers.join(",");
     }
 
     /// One of its answers has ended.
@@ -71,6 +80,7 @@ impl RequestLog {
             completion_tokens = tally.completion_tokens,
             by_model = by_model.join(" "),
             handoffs = tally.handoffs,
+            generation = self.generations,
             queue_ms = self.timing.queue_us.map(us_in_ms),
             first_token_ms = self.timing.first_token_us.map(us_in_ms),
             token_ms = self.token_ms(tally),

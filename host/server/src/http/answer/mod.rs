@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::Request;
+use axum::http::HeaderName;
 use axum::response::{IntoResponse as _, Response};
 use tokenrouter_core::TokenId;
 use tokenrouter_engine::stream::AnswerStream;
@@ -44,6 +45,9 @@ pub(super) use self::shape::{Part, Shape, shown_logprob};
 pub(super) use self::unknown::UnknownFields;
 pub(super) use self::unsupported::{Known, is_empty, is_true};
 
+/// Response header with the numbers of the policy generations that route the answers.
+const GENERATION: HeaderName = HeaderName::from_static("tokenrouter-generation");
+
 /// What a request is read against.
 #[derive(Clone, Copy)]
 pub(super) struct Served<'a> {
@@ -62,11 +66,11 @@ pub(super) struct Served<'a> {
 }
 
 impl<'a> Served<'a> {
-    /// What an app serves now.
-    pub(super) fn of(app: &'a App) -> Self {
+    /// What an app serves now, under these names.
+    pub(super) fn of(app: &'a App, names: &'a ModelNames) -> Self {
         let kv_tokens = u32::try_from(app.engine.limits().kv_tokens).unwrap_or(u32::MAX);
         Self {
-            names: &app.names,
+            names,
             tokenizer: app.engine.tokenizer(),
             grammars: &app.grammars,
             template: app.template.as_ref(),
@@ -118,17 +122,28 @@ pub(super) async fn respond<S: Shape>(
     match submitted {
         Ok((asked, streams)) => {
             let running = Running::new(app, &id, log, asked, streams);
-            if running.context.params.stream {
+            let generations = running.answers.generations();
+            let response = if running.context.params.stream {
                 sse::respond(running)
             } else {
                 whole::respond(running).await
-            }
+            };
+            with_generations(response, &generations)
         }
         Err(error) => {
             log.refused(&error);
             error.into_response()
         }
     }
+}
+
+/// Tells which generations route the request's answers: one, unless the policy was replaced between its prompts.
+fn with_generations(mut response: Response, generations: &[u32]) -> Response {
+    let numbers: Vec<String> = generations.iter().map(u32::to_string).collect();
+    if let (false, Ok(value)) = (numbers.is_empty(), numbers.join(", ").try_into()) {
+        response.headers_mut().insert(GENERATION, value);
+    }
+    response
 }
 
 impl<S: Shape> Running<S> {
@@ -142,6 +157,9 @@ impl<S: Shape> Running<S> {
             &params.model,
             app.models.iter().map(|model| model.name.clone()).collect(),
         );
+        let seeds = streams.iter().map(AnswerStream::seed).collect();
+        let answers = Answers::new(streams);
+        log.routed_by(&answers.generations());
         let tally = Tally::new(prompts.iter().map(Vec::len).sum(), app.models.len());
         if !params.return_token_ids {
             prompts.clear();
@@ -150,10 +168,10 @@ impl<S: Shape> Running<S> {
             id: format!("{}-{}", S::ID_PREFIX, id.0),
             created: app::now_s(),
             model: params.model.clone(),
-            seeds: streams.iter().map(AnswerStream::seed).collect(),
+            seeds,
         };
         Self {
-            answers: Answers::new(streams),
+            answers,
             log,
             tally,
             shape,
@@ -176,7 +194,8 @@ async fn submit_elsewhere<S: Shape>(
     let submit = move || {
         let body = parse(&body)?;
         let fields = Fields::of_body(&body)?;
-        let served = Served::of(&app);
+        let names = app.names();
+        let served = Served::of(&app, &names);
         let asked = read(served, &fields)?;
         let streams = submit(&app, served, &asked)?;
         app.unknown_fields.count(fields.unread());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokenrouter_engine::stats::{HistogramStats, ModelStats, Outcome, PolicyStats};
+use tokenrouter_engine::{ComparisonReport, ServedStats};
 
 use super::text::{Kind, Metric, Reading};
 
@@ -26,6 +27,15 @@ pub(super) struct PolicyView {
     pub(super) stats: PolicyStats,
     /// The models' names as clients write them.
     pub(super) members: Arc<[String]>,
+}
+
+/// One loaded generation of a policy.
+pub(super) struct GenerationView {
+    pub(super) stats: ServedStats,
+    /// What it is for.
+    pub(super) role: &'static str,
+    /// What it decided, if it watches.
+    pub(super) shadow: Option<ComparisonReport>,
 }
 
 /// One row of [`ENGINE`], and so on.
@@ -263,6 +273,50 @@ pub(super) const POLICY: &[Metric<PolicyView>] = &[
         |it| counts(&it.stats.answer_tokens),
     )),
 ];
+
+/// Of each loaded generation of a policy. One that nobody holds any more is gone from here too.
+pub(super) const GENERATION: &[Metric<GenerationView>] = &[
+    metric((
+        "tokenrouter_policy_generation_role",
+        Kind::Gauge,
+        "1 with what the generation is for: default, canary, shadow, by name, finishing, in reserve",
+        |it| Reading::By("role", vec![(it.role.to_owned(), 1)]),
+    )),
+    metric((
+        "tokenrouter_policy_generation_requests_total",
+        Kind::Counter,
+        "Requests that the generation has routed or watched",
+        |it| Reading::Count(it.stats.requests),
+    )),
+    metric((
+        "tokenrouter_policy_generation_requests_running",
+        Kind::Gauge,
+        "Requests that the generation routes or watches",
+        |it| Reading::Count(it.stats.running.into()),
+    )),
+    metric((
+        "tokenrouter_policy_generation_faults_total",
+        Kind::Counter,
+        "Calls into the generation that failed, which is what the breaker counts",
+        |it| Reading::Count(it.stats.faults),
+    )),
+    metric((
+        "tokenrouter_policy_shadow_steps_total",
+        Kind::Counter,
+        "Steps that the generation was asked about as the shadow",
+        |it| shadowed(it, |report| &report.steps),
+    )),
+    metric((
+        "tokenrouter_policy_shadow_disagreements_total",
+        Kind::Counter,
+        "Steps at which it would have sent the request elsewhere",
+        |it| shadowed(it, |report| &report.disagreements),
+    )),
+];
+
+fn shadowed(view: &GenerationView, by_model: fn(&ComparisonReport) -> &Vec<u64>) -> Reading {
+    Reading::Count(view.shadow.as_ref().map_or(0, |report| by_model(report).iter().sum()))
+}
 
 fn finished(view: &PolicyView, outcomes: &[Outcome]) -> Reading {
     let count = |outcome: &Outcome| (outcome.name().to_owned(), view.stats.finished[*outcome as usize]);

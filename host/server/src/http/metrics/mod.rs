@@ -9,9 +9,12 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use tokenrouter_engine::ServedStats;
 use tokenrouter_engine::stats::ModelStats;
 
-use self::catalog::{ENGINE, EngineView, MODEL, ModelView, POLICY, PolicyView, REQUESTS, UNKNOWN_FIELDS};
+use self::catalog::{
+    ENGINE, EngineView, GENERATION, GenerationView, MODEL, ModelView, POLICY, PolicyView, REQUESTS, UNKNOWN_FIELDS,
+};
 use self::text::Exposition;
 use super::App;
 use super::openapi::operation;
@@ -25,7 +28,8 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Response {
 /// Everything that is counted, now.
 fn exposition(app: &App) -> String {
     let stats = app.engine.stats();
-    let deployment = app.names.deployment.as_str();
+    let names = app.names();
+    let deployment = names.deployment.as_str();
     let mut out = Exposition::default();
 
     let engine = EngineView {
@@ -75,6 +79,8 @@ fn exposition(app: &App) -> String {
         }
     }
 
+    generations(app, deployment, &mut out);
+
     out.family(&REQUESTS);
     for (key, count) in app.requests.read() {
         let status = key.status.to_string();
@@ -86,6 +92,32 @@ fn exposition(app: &App) -> String {
         out.reading(&UNKNOWN_FIELDS, &[("field", &*field)], &(UNKNOWN_FIELDS.read)(&count));
     }
     out.finish()
+}
+
+fn generations(app: &App, deployment: &str, out: &mut Exposition) {
+    let mut overview = app.manager.overview();
+    let comparison = overview.comparison.take();
+    let view = |stats: &ServedStats| GenerationView {
+        role: overview.role(stats),
+        shadow: comparison
+            .as_ref()
+            .filter(|(id, _)| *id == stats.id.0)
+            .map(|(_, report)| report.clone()),
+        stats: stats.clone(),
+    };
+    let views: Vec<GenerationView> = overview.live.iter().map(view).collect();
+    for metric in GENERATION {
+        out.family(metric);
+        for view in &views {
+            let number = view.stats.id.0.to_string();
+            let labels = [
+                ("model", deployment),
+                ("policy", &view.stats.name),
+                ("generation", &number),
+            ];
+            out.reading(metric, &labels, &(metric.read)(view));
+        }
+    }
 }
 
 /// The label of requests that one model answers alone.

@@ -36,8 +36,10 @@ fn wat(text: &str) -> Vec<u8> {
     wat::parse_str(text).expect("it is well-formed")
 }
 
-/// Uploads that are refused: name, component, query, status, code, and a part of the message.
-fn refused() -> Vec<(&'static str, Vec<u8>, String, u16, &'static str, &'static str)> {
+/// An upload that is refused: name, component, query, status, code, and a part of the message.
+type Refused = (&'static str, Vec<u8>, String, u16, &'static str, &'static str);
+
+fn refused() -> Vec<Refused> {
     let policy = Policy::new;
     let wasi = r#"(import "wasi:cli/environment@0.2.0" (instance))"#;
     let recursion = "(func $deeper (param i32) (result i32)

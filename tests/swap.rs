@@ -121,9 +121,9 @@ async fn swap_under_load_loses_nothing_and_every_answer_is_its_own_generations()
         if *which == usize::MAX {
             continue;
         }
-        if !expected.contains_key(&(*which, *index)) {
+        if let std::collections::hash_map::Entry::Vacant(unknown) = expected.entry((*which, *index)) {
             let reply = not_hanging("a request alone", alone[*which].complete(&request(*index))).await;
-            expected.insert((*which, *index), content(&reply));
+            unknown.insert(content(&reply));
         }
         assert_eq!(
             found,

@@ -36,6 +36,10 @@ fn wat(text: &str) -> Vec<u8> {
     wat::parse_str(text).expect("it is well-formed")
 }
 
+/// All rows go on at the first model.
+const TO_THE_FIRST: &str =
+    "(memory.fill (local.get $candidates) (i32.const 0) (i32.mul (local.get $rows) (i32.const 4)))";
+
 /// An upload that is refused: name, component, query, status, code, and a part of the message.
 type Refused = (&'static str, Vec<u8>, String, u16, &'static str, &'static str);
 
@@ -193,7 +197,7 @@ fn refused() -> Vec<Refused> {
         ),
         (
             "an endless receive",
-            policy().with("receive", FOREVER).bytes(),
+            policy().with("route", TO_THE_FIRST).with("receive", FOREVER).bytes(),
             none(),
             422,
             "smoke_test_failed",

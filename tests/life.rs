@@ -10,14 +10,20 @@ use common::{Problem, Server, deployment_file, file, not_hanging, problems, wait
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-/// Every call of `route` runs into its deadline of 100 ms and the request stays where it is: 10 tokens a second at most,
-/// however fast the machine is.
+/// Every call of `route` counts to 40 million and the request stays at the first model: some ten tokens a second, however
+/// fast the machine is. (A policy that runs into its deadline would soon be left alone, and no longer be slow.)
 fn slow(limits: &str) -> PathBuf {
-    let plugin = file(
-        "slow.wasm",
-        Policy::new().with("route", "(loop $forever (br $forever))").bytes(),
-    );
-    deployment_file(&format!("plugin = {plugin:?}\non_failure = \"stay\""), limits)
+    let counts = "(global.set $turns (i32.const 40000000))
+        (loop $turn
+          (global.set $turns (i32.sub (global.get $turns) (i32.const 1)))
+          (br_if $turn (global.get $turns)))
+        (memory.fill (local.get $candidates) (i32.const 0) (i32.mul (local.get $rows) (i32.const 4)))";
+    let policy = Policy::new()
+        .with("declarations", "(global $turns (mut i32) (i32.const 0))")
+        .with("route", counts);
+    let plugin = file("slow.wasm", policy.bytes());
+    let limits = format!("[policy.limits]\ncall_ms_max = 60000\n{limits}");
+    deployment_file(&format!("plugin = {plugin:?}"), &limits)
 }
 
 /// The small model goes on to the last token it may write: the digit 3 without end.

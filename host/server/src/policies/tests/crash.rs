@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::store::set;
+use super::store::{open, set};
 use crate::policies::Store;
 
 const FOLDER: &str = "TOKENROUTER_TEST_CRASH_FOLDER";
@@ -35,7 +35,7 @@ fn an_end_between_any_two_writes_leaves_the_set_before_or_the_new_one() {
     let mut seen = Vec::new();
     for steps in 0.. {
         let folder = tempfile::tempdir().unwrap();
-        let (mut store, _) = Store::open(folder.path()).unwrap();
+        let (mut store, _) = open(folder.path()).unwrap();
         let (first, components) = set(1);
         store.save(&first, &components).unwrap();
         drop(store);
@@ -45,7 +45,7 @@ fn an_end_between_any_two_writes_leaves_the_set_before_or_the_new_one() {
             .env(STEPS, steps.to_string())
             .output()
             .unwrap();
-        let (mut store, restored) = Store::open(folder.path()).unwrap();
+        let (mut store, restored) = open(folder.path()).unwrap();
         let (found, _) = restored
             .found
             .unwrap_or_else(|| panic!("nothing is left after {steps} steps"));
@@ -57,11 +57,7 @@ fn an_end_between_any_two_writes_leaves_the_set_before_or_the_new_one() {
         let (next, components) = set(9);
         store.save(&next, &components).unwrap();
         drop(store);
-        assert_eq!(
-            Store::open(folder.path()).unwrap().1.found,
-            Some(set(9)),
-            "{steps} steps"
-        );
+        assert_eq!(open(folder.path()).unwrap().1.found, Some(set(9)), "{steps} steps");
         if child.status.success() {
             break;
         }

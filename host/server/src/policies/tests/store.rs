@@ -1,9 +1,10 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokenrouter_policy::Digest;
 
-use crate::policies::{Components, PolicySet, Record, Store, StoreError};
+use crate::policies::{Components, PolicySet, Record, Restored, Store, StoreError};
 
 /// A set whose default is generation `id`, with a component of its own.
 pub(super) fn set(id: u32) -> (PolicySet, Components) {
@@ -24,8 +25,21 @@ pub(super) fn set(id: u32) -> (PolicySet, Components) {
     (set, Components::from([(digest, bytes)]))
 }
 
+/// Opens a folder that is closed. Another test may be starting a process at this moment, which has the lock's file for as long as it
+/// takes to become another program.
+pub(super) fn open(folder: &Path) -> Result<(Store, Restored), StoreError> {
+    let mut tries = 0;
+    loop {
+        match Store::open(folder) {
+            Err(StoreError::InUse { .. }) if tries < 500 => std::thread::sleep(Duration::from_millis(10)),
+            other => return other,
+        }
+        tries += 1;
+    }
+}
+
 fn save(folder: &Path, ids: impl Iterator<Item = u32>) {
-    let (mut store, _) = Store::open(folder).unwrap();
+    let (mut store, _) = open(folder).unwrap();
     for id in ids {
         let (set, components) = set(id);
         store.save(&set, &components).unwrap();
@@ -41,7 +55,7 @@ fn newest(folder: &Path, folder_of: &str) -> std::path::PathBuf {
 fn the_last_set_comes_back_and_old_files_go() {
     let folder = tempfile::tempdir().unwrap();
     save(folder.path(), 1..=20);
-    let (_store, restored) = Store::open(folder.path()).unwrap();
+    let (_store, restored) = open(folder.path()).unwrap();
     assert_eq!(restored.found, Some(set(20)));
     assert!(restored.refused.is_empty(), "{:?}", restored.refused);
     for kept in ["components", "sets"] {
@@ -65,14 +79,14 @@ fn a_set_that_is_torn_or_changed_is_refused_and_the_one_before_serves() {
         let path = newest(folder.path(), "sets");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, damage(&text)).unwrap();
-        let (mut store, restored) = Store::open(folder.path()).unwrap();
+        let (mut store, restored) = open(folder.path()).unwrap();
         assert_eq!(restored.found, Some(set(2)));
         assert_eq!(restored.refused.len(), 1, "{:?}", restored.refused);
         // The next one gets a number above the damaged one's.
         let (next, components) = set(4);
         store.save(&next, &components).unwrap();
         drop(store);
-        assert_eq!(Store::open(folder.path()).unwrap().1.found, Some(set(4)));
+        assert_eq!(open(folder.path()).unwrap().1.found, Some(set(4)));
     }
 }
 
@@ -84,7 +98,7 @@ fn a_component_that_is_torn_or_changed_is_found_by_its_digest() {
     let path = folder.path().join("components").join(format!("{digest}.wasm"));
     for damaged in [&bytes[..bytes.len() / 2], b"another component"] {
         std::fs::write(&path, damaged).unwrap();
-        let (_store, restored) = Store::open(folder.path()).unwrap();
+        let (_store, restored) = open(folder.path()).unwrap();
         assert_eq!(restored.found, Some(set(1)));
         assert!(
             restored.refused[0].contains("torn or changed"),
@@ -93,14 +107,14 @@ fn a_component_that_is_torn_or_changed_is_found_by_its_digest() {
         );
     }
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(Store::open(folder.path()).unwrap().1.found, Some(set(1)));
+    assert_eq!(open(folder.path()).unwrap().1.found, Some(set(1)));
 }
 
 #[test]
 fn one_host_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = open(folder.path()).unwrap();
     assert!(matches!(Store::open(folder.path()), Err(StoreError::InUse { .. })));
     drop(store);
-    assert!(Store::open(folder.path()).is_ok());
+    assert!(open(folder.path()).is_ok());
 }

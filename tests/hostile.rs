@@ -205,7 +205,9 @@ fn refused() -> Vec<Refused> {
         ),
         (
             "signals that are not numbers",
-            policy().with("route", not_a_number).bytes(),
+            policy()
+                .with("route", &format!("{not_a_number} {TO_THE_FIRST}"))
+                .bytes(),
             none(),
             422,
             "smoke_test_failed",

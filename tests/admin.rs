@@ -1,13 +1,11 @@
 //! The admin API as its users meet it: keys, errors, the description, the command line, the audit log, and a state that
 //! survives the end of the process.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::admin::{KEY, generation, key_file, shipped, start, wait_for};
-use common::{Server, not_hanging, problems, run_to_end};
+use crate::common::admin::{KEY, generation, key_file, shipped, start, wait_for};
+use crate::common::{Server, not_hanging, problems, run_to_end};
 use serde_json::{Value, json};
 
 /// Every route with a body that is not JSON, and whether the route reads JSON.
@@ -254,7 +252,7 @@ fn audit(folder: &Path) -> Vec<Value> {
 async fn uploads_and_what_serves_survive_a_restart_and_everything_is_audited() {
     let folder = state_dir();
     let server = with_state(folder.path());
-    let options = common::admin::escaped(r#"{"share": 0.25}"#);
+    let options = crate::common::admin::escaped(r#"{"share": 0.25}"#);
     let made = server
         .put("random", &format!("activate=true&options={options}"), shipped("random"))
         .await;
@@ -358,7 +356,7 @@ async fn kill_9_in_the_middle_of_changes_leaves_a_host_that_serves_the_last_good
             let mut last = found;
             for change in 0.. {
                 let (name, option) = [("random", "share"), ("r-stitch", "threshold")][change % 2];
-                let options = common::admin::escaped(&format!("{{\"{option}\": 0.{}}}", 1 + change % 7));
+                let options = crate::common::admin::escaped(&format!("{{\"{option}\": 0.{}}}", 1 + change % 7));
                 let path = format!("/admin/policies/{name}?activate=true&options={options}");
                 let request = server.admin_request("PUT", &path).bearer_auth(KEY).body(shipped(name));
                 let Ok(response) = request.send().await else { break };

@@ -1,8 +1,6 @@
 //! What the built-in models write, served over HTTP: reference values for each model alone, and what routing must keep.
 
-mod common;
-
-use common::{Answer, Problem, Server, not_hanging, problems};
+use crate::common::{Answer, Problem, Server, not_hanging, problems};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 

@@ -1,9 +1,7 @@
 //! Conversations over HTTP: the shape of answers, chat templates, and the fields of `/v1/chat/completions`, `/tokenize` and
 //! `/detokenize`.
 
-mod common;
-
-use common::{Server, byte_deployment, file, not_hanging, problems, run_to_end};
+use crate::common::{Server, byte_deployment, file, not_hanging, problems, run_to_end};
 use serde_json::{Value, json};
 
 const IM: &str = include_str!("../host/model/tests/chat_templates/im.jinja");

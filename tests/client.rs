@@ -1,13 +1,11 @@
 //! The API as an independent client library for Rust sees it: its types must take every response.
 
-mod common;
-
+use crate::common::{Server, not_hanging};
 use async_openai::Client;
 use async_openai::config::OpenAIConfig;
 use async_openai::error::OpenAIError;
 use async_openai::types::chat::Prompt;
 use async_openai::types::completions::{CreateCompletionRequest, CreateCompletionRequestArgs};
-use common::{Server, not_hanging};
 use futures_util::StreamExt as _;
 
 const ANSWER: &str = "67-95=72;72-32=40;40-35=05;05-09=96;A96";

@@ -1,9 +1,7 @@
 //! Mistakes of clients: each gets its status and an OpenAI error object that names what is wrong and what would be right,
 //! and does not hurt the next request.
 
-mod common;
-
-use common::{Server, not_hanging};
+use crate::common::{Server, not_hanging};
 use serde_json::{Value, json};
 
 const PROMPT: &str = "67-95-32-35-09=";

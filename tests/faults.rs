@@ -1,10 +1,8 @@
 //! Policies that fail while requests run: the deployment's failure mode decides what becomes of the request, every time,
 //! and nothing else is touched.
 
-mod common;
-
-use common::component::Policy;
-use common::{Problem, Server, deployment_file, file, not_hanging, problems};
+use crate::common::component::Policy;
+use crate::common::{Problem, Server, deployment_file, file, not_hanging, problems};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 

@@ -2,13 +2,11 @@
 //! sources on the CPU. What it cannot show is that the hardware does what the emulation does; `tokenrouter-host gpu-check`
 //! makes the same claims on a real device.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use common::{Server, file};
+use crate::common::{Server, file};
 use serde_json::json;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tokenrouter-host");

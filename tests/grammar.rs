@@ -1,9 +1,7 @@
 //! Answers in a format, over HTTP: under routing, at any load, streamed or not, every answer that ends is of its format, and
 //! it is the same answer each time.
 
-mod common;
-
-use common::{Server, byte_deployment, not_hanging};
+use crate::common::{Server, byte_deployment, not_hanging};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 

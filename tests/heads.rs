@@ -1,12 +1,10 @@
 //! Heads from the command line to the answer: made, looked at, named in a deployment, and asked by a policy at every step.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::component::{Plan, Policy};
-use common::{Server, deployment_file, file, not_hanging, problems, run_to_end};
+use crate::common::component::{Plan, Policy};
+use crate::common::{Server, deployment_file, file, not_hanging, problems, run_to_end};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 

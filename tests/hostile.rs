@@ -1,14 +1,12 @@
 //! Policies that should not be served: each is refused, or contained while it serves, with an error of its own, and the policy
 //! that serves is untouched.
 
-mod common;
-
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use common::admin::{KEY, SEED, escaped, failing_for_the_seed, generation, shipped, start};
-use common::component::Policy;
-use common::{Answer, Server, deployment_file, file, not_hanging, problems};
+use crate::common::admin::{KEY, SEED, escaped, failing_for_the_seed, generation, shipped, start};
+use crate::common::component::Policy;
+use crate::common::{Answer, Server, deployment_file, file, not_hanging, problems};
 use ed25519_dalek::{Signer as _, SigningKey};
 use serde_json::{Value, json};
 use tokenrouter_policy::Digest;

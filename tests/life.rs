@@ -1,12 +1,10 @@
 //! From the first byte of a request to the last of the process: clients that leave, bounds that are reached, and the end.
 
-mod common;
-
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use common::component::Policy;
-use common::{Problem, Server, deployment_file, file, not_hanging, problems, wait_for_info};
+use crate::common::component::Policy;
+use crate::common::{Problem, Server, deployment_file, file, not_hanging, problems, wait_for_info};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -271,7 +269,7 @@ async fn after_a_signal_running_requests_finish_and_the_exit_code_is_0() {
         };
         let (whole, ()) = not_hanging("the end", async { tokio::join!(whole, signalled) }).await;
         assert_eq!(whole.json()["choices"][0]["text"], *problem.greedy_small, "SIG{signal}");
-        let rest = not_hanging("the rest of the stream", common::Answer::of_stream(events)).await;
+        let rest = not_hanging("the rest of the stream", crate::common::Answer::of_stream(events)).await;
         let text = first["choices"][0]["text"].as_str().expect("text").to_owned() + &rest.text;
         assert_eq!(
             (text, &*rest.finish),

@@ -2,11 +2,9 @@
 //! tokens that a step of model i commits when model j goes on, is exact; P is where steps lead.
 //! `cargo test --release --test matrices -- --nocapture` prints them.
 
-mod common;
-
 use std::path::Path;
 
-use common::reference::{Moves, Reference, arithmetic_job};
+use crate::common::reference::{Moves, Reference, arithmetic_job};
 use tokenrouter_host::deployment::{DeploymentFile, OptionValue};
 
 const JOBS: u32 = 20;

@@ -1,13 +1,11 @@
 //! The author's command line, as it is run from a shell: a policy is written, built, looked into, checked and measured, and
 //! what a server recorded is replayed.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::component::Policy;
-use common::{Server, file, not_hanging, problems};
+use crate::common::component::Policy;
+use crate::common::{Server, file, not_hanging, problems};
 use serde_json::{Value, json};
 
 fn run(args: &[&str]) -> Output {

@@ -1,11 +1,9 @@
 //! The engine against the sequential reference router, with the real models and every policy that needs no head.
 //! `tests/matrices.rs` holds the reference router to the policies' publications.
 
-mod common;
-
 use std::path::Path;
 
-use common::reference::{Commit, Reference, arithmetic_job};
+use crate::common::reference::{Commit, Reference, arithmetic_job};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_engine::stream::{AnswerStream, Event};
 use tokenrouter_engine::{Engine, Job};

@@ -1,9 +1,7 @@
 //! Faults of other servers that their users reported, each tried here over HTTP under the report's name. Those that need
 //! only text are in `host/model/src/text/tests/reported.rs`.
 
-mod common;
-
-use common::{Answer, Events, Server, not_hanging};
+use crate::common::{Answer, Events, Server, not_hanging};
 use serde_json::{Value, json};
 
 const PROMPT: &str = "67-95-32-35-09=";

@@ -1,9 +1,7 @@
 //! Schedule independence: an answer depends on its request alone. Not on the launch rule, on what else runs, in which
 //! order it came, or on how tight the bounds of a step are.
 
-mod common;
-
-use common::{Answer, Problem, Server, deployment_file, not_hanging, problems};
+use crate::common::{Answer, Problem, Server, deployment_file, not_hanging, problems};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 

@@ -1,12 +1,10 @@
 //! What cannot be served: the command ends with exit code 2 and says on standard error what is wrong, where, and what would
 //! be right.
 
-mod common;
-
 use std::path::Path;
 
-use common::component::Policy;
-use common::{Server, deployment_file, file, run_to_end};
+use crate::common::component::Policy;
+use crate::common::{Server, deployment_file, file, run_to_end};
 
 /// Runs the binary and checks its exit code and that its message is one error with all parts. The address is taken before
 /// anything is loaded, so it must be a free one.

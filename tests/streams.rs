@@ -1,8 +1,6 @@
 //! What a stream looks like, byte for byte, and that it says what the whole answer says.
 
-mod common;
-
-use common::{Server, deployment_file, not_hanging, problems};
+use crate::common::{Server, deployment_file, not_hanging, problems};
 use serde_json::{Value, json};
 use tokenrouter_core::draw::{Purpose, bits};
 

@@ -1,14 +1,12 @@
 //! Invariant 6, swap: requests that began before a policy was replaced finish as if it had not been, none is lost, doubled or
 //! failed, and what was replaced is freed.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use common::admin::{SEED, escaped, failing_for_the_seed, generation, shipped, start, wait_for};
-use common::component::Policy;
-use common::{Answer, Reply, Server, deployment_file, file, not_hanging, problems};
+use crate::common::admin::{SEED, escaped, failing_for_the_seed, generation, shipped, start, wait_for};
+use crate::common::component::Policy;
+use crate::common::{Answer, Reply, Server, deployment_file, file, not_hanging, problems};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 

@@ -82,11 +82,6 @@ impl Answer {
     pub fn handoffs(&self) -> u64 {
         number(&self.usage["tokenrouter"]["handoffs"])
     }
-
-    /// The result an answer to a problem ends with: the two digits behind the `A`.
-    pub fn result(&self) -> &str {
-        self.text.rsplit_once('A').map_or("", |(_, result)| result)
-    }
 }
 
 fn number(value: &Value) -> u64 {

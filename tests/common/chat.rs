@@ -16,12 +16,6 @@ pub struct ChatAnswer {
 }
 
 impl ChatAnswer {
-    /// The text of the only choice.
-    pub fn text(&self) -> &str {
-        assert_eq!(self.choices.len(), 1);
-        &self.choices[0].0
-    }
-
     fn of_whole(body: &Value) -> Self {
         assert_eq!(body["object"], "chat.completion");
         assert!(

@@ -1,6 +1,4 @@
 //! What whole-program tests share: the real binary at a port of its own, and a client that checks the shape of all it gets.
-#![allow(dead_code, reason = "every test program uses its own part of this")]
-#![allow(unused_imports, reason = "every test program uses its own part of this")]
 
 pub mod admin;
 mod answer;
@@ -13,6 +11,7 @@ pub mod reference;
 mod server;
 
 /// Policies written by hand as WebAssembly text, as the policy host's own tests have them.
+#[expect(dead_code, reason = "these use a part of it")]
 #[path = "../../host/policy/tests/policy/component.rs"]
 pub mod component;
 
@@ -20,7 +19,6 @@ use std::time::Duration;
 
 pub use answer::{Answer, Events};
 pub use byte_model::byte_deployment;
-pub use chat::ChatAnswer;
 pub use files::{deployment_file, file};
 pub use problems::{Problem, problems};
 pub use server::{Reply, Server, run_to_end};

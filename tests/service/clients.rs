@@ -5,9 +5,9 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::metrics::Metrics;
+use super::raw::{address, connect, post, read_to_end, trickle};
 use crate::common::{Server, file, not_hanging, wait_for_info};
-use crate::metrics::Metrics;
-use crate::raw::{address, connect, post, read_to_end, trickle};
 
 /// Two clocks instead of models, so that answers are long and nothing has to be computed.
 fn simulated(step_ms: f64, rest: &str) -> Server {

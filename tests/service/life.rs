@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tokenrouter_host::deployment::DeploymentFile;
 use tokenrouter_host::http::{Access, Server as Listener};
 
+use super::faulty::{get, start};
 use crate::common::{Server, deployment_file, file, not_hanging, wait_for_info};
-use crate::faulty::{get, start};
 
 /// While models are loaded the process lives and says that it is not ready. Then it is.
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use crate::clients::is_idle;
+use super::clients::is_idle;
 use crate::common::{Server, not_hanging, wait_for_info};
 
 /// A sample's name and labels, in their order.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::schema::validate;
 use crate::common::{Server, not_hanging};
-use crate::schema::validate;
 
 const ERROR: &str = "#/components/schemas/Error";
 

@@ -3,8 +3,8 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use super::faulty::FaultyServer;
 use crate::common::{Problem, not_hanging, problems};
-use crate::faulty::FaultyServer;
 
 /// Longer than any test takes: nothing counts as stalled.
 const NEVER_US: u64 = 3_600_000_000;

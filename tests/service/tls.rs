@@ -8,8 +8,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use super::raw::{address, read_to_end};
 use crate::common::{Server, deployment_file, file, not_hanging, run_to_end};
-use crate::raw::{address, read_to_end};
 
 #[tokio::test]
 async fn https_with_a_certificate_of_ones_own_and_nothing_in_the_clear() {

@@ -1,9 +1,6 @@
 //! What an operator sees of the server and an attacker can do to it: keys, health, metrics, the API's description, clients that
 //! are slow or vanish, and models that break. Reports of other servers' users are tests named after them.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod access;
 mod clients;
 mod faulty;

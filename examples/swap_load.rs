@@ -1,8 +1,8 @@
 //! What replacing the policy costs those who are being answered: `cargo run --release --example swap_load`.
 //!
-//! Sixteen requests run all the time on the built-in deployment. First nothing else happens, then the policy is replaced 200
-//! times by components that the host has not seen (each is compiled, configured, tried and activated). Reported are the gaps
-//! between tokens in both phases, how long an upload takes until it serves, and what is left in memory.
+//! Sixteen requests run all the time on the built-in deployment. First two policies serve for a while each, then they replace each
+//! other 200 times, as components that the host has not seen (each is compiled, configured, tried and activated). Reported are the
+//! gaps between tokens in both phases, how long an upload takes until it serves, and what is left in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,13 @@ use tokenrouter_host::policies::{Activation, Upload};
 use tokenrouter_model::Sampling;
 use tokenrouter_policy::PolicyInstance;
 
+/// The policies that take turns.
+const POLICIES: [&str; 2] = ["r-stitch", "random"];
 const CONCURRENCY: usize = 16;
 const SWAPS: usize = 200;
+/// Swaps before anything is measured: caches fill, and allocators get what they keep.
+const WARM_UP_SWAPS: usize = 40;
+/// How long each policy serves alone.
 const QUIET: Duration = Duration::from_secs(10);
 const INSTANCES: usize = 64;
 
@@ -31,33 +36,27 @@ fn main() -> anyhow::Result<()> {
     file.policy.options = BTreeMap::new();
     let app = App::start(&file, file.load()?)?;
     println!("{:32}{:>10}{:>10}{:>10}", "", "median", "p99", "largest");
-
-    let quiet = under_load(&app.engine, || {
-        std::thread::sleep(QUIET);
-        Ok(())
+    under_load(&app.engine, || {
+        (0..WARM_UP_SWAPS).try_for_each(|number| swap(&app, number).map(drop))
     })?;
+
+    let mut quiet = Vec::new();
+    for number in 0..POLICIES.len() {
+        swap(&app, WARM_UP_SWAPS + number)?;
+        quiet.extend(under_load(&app.engine, || {
+            std::thread::sleep(QUIET);
+            Ok(())
+        })?);
+    }
     print_row("gap between tokens, quiet, us", quiet);
     let memory_before = resident_bytes()?;
 
     let (mut uploads, mut compiles) = (Vec::new(), Vec::new());
     let swapping = under_load(&app.engine, || {
-        for swap in 0..SWAPS {
-            let name = ["r-stitch", "random"][swap % 2];
-            let embedded = EMBEDDED_POLICIES.iter().find(|(known, _)| *known == name);
-            let (_, bytes) = embedded.context("the policy is part of the binary")?;
-            let start = Instant::now();
-            let upload = Upload {
-                name: name.to_owned(),
-                bytes: never_seen(bytes, swap),
-                options: BTreeMap::new(),
-                sha256: None,
-                signature: None,
-                expected: None,
-                activate: Some(Activation { as_default: true }),
-            };
-            let done = app.manager.upload("swap_load", upload)?;
-            uploads.push(start.elapsed().as_micros() as u64);
-            compiles.push(done.compile_time.as_micros() as u64);
+        for number in 0..SWAPS {
+            let (upload, compile) = swap(&app, WARM_UP_SWAPS + POLICIES.len() + number)?;
+            uploads.push(upload.as_micros() as u64);
+            compiles.push(compile.as_micros() as u64);
         }
         Ok(())
     })?;
@@ -76,6 +75,25 @@ fn main() -> anyhow::Result<()> {
         (memory_after as f64 / memory_before as f64 - 1.0) * 100.0
     );
     instances(&app)
+}
+
+/// Uploads and activates a component that the host has not seen. How long that took, and how long compiling did.
+fn swap(app: &App, number: usize) -> anyhow::Result<(Duration, Duration)> {
+    let name = POLICIES[number % POLICIES.len()];
+    let embedded = EMBEDDED_POLICIES.iter().find(|(known, _)| *known == name);
+    let (_, bytes) = embedded.context("the policy is part of the binary")?;
+    let start = Instant::now();
+    let upload = Upload {
+        name: name.to_owned(),
+        bytes: never_seen(bytes, number),
+        options: BTreeMap::new(),
+        sha256: None,
+        signature: None,
+        expected: None,
+        activate: Some(Activation { as_default: true }),
+    };
+    let done = app.manager.upload("swap_load", upload)?;
+    Ok((start.elapsed(), done.compile_time))
 }
 
 /// First calls make an instance; second ones do not.

@@ -26,6 +26,10 @@ const GUARD_BYTES: u64 = 64 * 1024;
 /// Memory that a slot keeps when its instance goes, in bytes, so that the next one starts without page faults.
 const KEEP_RESIDENT_BYTES: usize = 256 * 1024;
 
+/// Slots of gone instances that stay as they were for the next instance of the same code. A slot holds up to twice the memory
+/// above, and policies that were replaced do not come back, so a few of those that serve are enough.
+const WARM_SLOTS_MAX: u32 = 8;
+
 /// Loads policies. One for a process is enough; code and instances live on after it.
 pub struct PolicyHost {
     engine: Engine,
@@ -108,6 +112,7 @@ fn config(limits: &PolicyLimits) -> Config {
         .max_memories_per_module(1)
         .max_memory_size(limits.memory_bytes_max)
         .table_elements(limits.table_elements_max)
+        .max_unused_warm_slots(WARM_SLOTS_MAX)
         .linear_memory_keep_resident(KEEP_RESIDENT_BYTES)
         .table_keep_resident(KEEP_RESIDENT_BYTES);
     let mut config = Config::new();

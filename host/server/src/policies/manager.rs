@@ -88,8 +88,20 @@ pub struct Manager {
     uploads: Mutex<()>,
     /// Held by the change that is being made.
     changes: Mutex<()>,
+    /// Held while a set is saved, so only by those who change something.
     state: Mutex<State>,
+    /// What of the state others see, so that nobody who looks waits for a disk.
+    shown: Mutex<Shown>,
+    persists: bool,
     live_max: usize,
+}
+
+/// What is in force.
+#[derive(Clone, Default)]
+pub(super) struct Shown {
+    pub(super) set: PolicySet,
+    /// What the present shadow decided, with its number.
+    pub(super) comparison: Option<(u32, Arc<Comparison>)>,
 }
 
 pub(super) struct State {
@@ -142,6 +154,8 @@ impl Manager {
             audit,
             uploads: Mutex::default(),
             changes: Mutex::default(),
+            shown: Mutex::default(),
+            persists: store.is_some(),
             state: Mutex::new(State {
                 set: PolicySet::default(),
                 served: BTreeMap::new(),
@@ -182,8 +196,7 @@ impl Manager {
                     "policies of the state directory are served"
                 );
                 state.set = set;
-                self.engine
-                    .set_traffic(traffic(&mut state, self.workshop.deployment.models.len()));
+                self.put_in_force(&mut state);
                 true
             }
             Err(error) => {
@@ -216,8 +229,7 @@ impl Manager {
         state.set.add(record)?;
         state.set.activate(id, true);
         // Not saved: until somebody changes it, the deployment says what serves.
-        self.engine
-            .set_traffic(traffic(&mut state, self.workshop.deployment.models.len()));
+        self.put_in_force(&mut state);
         Ok(())
     }
 
@@ -236,8 +248,7 @@ impl Manager {
             .collect();
         state.components.retain(|digest, _| named.contains(&digest.to_string()));
         state.staged = state.staged.filter(|id| state.set.get(*id).is_some());
-        let traffic = traffic(state, self.workshop.deployment.models.len());
-        self.engine.set_traffic(traffic);
+        self.put_in_force(state);
         let wanted = wanted(&state.set, state.staged);
         let until = Instant::now() + self.settings.drain_max;
         let gone: Vec<u32> = state.served.keys().copied().filter(|id| !wanted.contains(id)).collect();
@@ -246,6 +257,16 @@ impl Manager {
         }
         state.leaving.retain(|(served, _)| served.strong_count() > 0);
         Ok(())
+    }
+
+    /// Gives the engine its traffic, and those who look on the new set.
+    fn put_in_force(&self, state: &mut State) {
+        let traffic = traffic(state, self.workshop.deployment.models.len());
+        self.engine.set_traffic(traffic);
+        *self.shown() = Shown {
+            set: state.set.clone(),
+            comparison: state.comparison.clone(),
+        };
     }
 
     /// Loads what a set has in force and is not loaded.
@@ -284,9 +305,14 @@ impl Manager {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn shown(&self) -> MutexGuard<'_, Shown> {
+        // Replaced as a whole.
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether anything survives a restart.
     pub fn persists(&self) -> bool {
-        self.state().store.is_some()
+        self.persists
     }
 
     /// Largest component that is accepted, in bytes.

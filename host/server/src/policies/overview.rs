@@ -2,6 +2,7 @@
 
 use tokenrouter_engine::{ComparisonReport, ServedStats};
 
+use super::manager::Shown;
 use super::{Manager, PolicySet, Trial};
 
 /// The policies at a moment.
@@ -42,9 +43,7 @@ impl Overview {
 impl Manager {
     /// The policies now.
     pub fn overview(&self) -> Overview {
-        let state = self.state();
-        let (set, comparison) = (state.set.clone(), state.comparison.clone());
-        drop(state);
+        let Shown { set, comparison } = self.shown().clone();
         Overview {
             set,
             live: self.engine.generations(),

@@ -228,6 +228,29 @@ fn bench_measures_every_size() {
     }
 }
 
+/// Policies that read a head are tried without having one.
+#[test]
+fn a_policy_with_a_head_is_tried_in_a_deployment_that_is_taken_to_have_it() {
+    for policy in ["r2r", "citer", "co-llm"] {
+        refuses(2, &["policy", "bench", policy], &[policy, "head"]);
+        let figures = json(&["policy", "bench", policy, "--samples", "10", "--head", policy]);
+        assert_eq!(figures["policy"], policy);
+        let checked = json(&["policy", "check", policy, "--rounds", "1", "--head", policy]);
+        assert_eq!(checked["passed"], true, "{checked}");
+    }
+    let shown = json(&["policy", "inspect", "r2r", "--head", "r2r=small"]);
+    assert_eq!(
+        shown["plan"]["signals"][0]["signals"],
+        json!(["head-score(r2r)"]),
+        "{shown}"
+    );
+    refuses(
+        2,
+        &["policy", "inspect", "r2r", "--head", "r2r=huge"],
+        &["r2r", "huge", "small, large"],
+    );
+}
+
 /// What a server records is what its clients were told, and the same policy decides it all again alike. Another policy is told
 /// as far as the trace goes.
 #[tokio::test]

@@ -343,20 +343,21 @@ impl DeploymentFile {
                 let what = format!("two heads are named \"{}\"; names of heads must differ", head.name);
                 return Err(self.contradiction(what));
             }
-            self.head_model(head)?;
+            self.head_model(&head.name, &head.model)?;
         }
         Ok(())
     }
 
-    /// The model that a head belongs to.
-    pub(super) fn head_model(&self, head: &HeadEntry) -> Result<ModelIndex, DeploymentError> {
+    /// The model that a head belongs to, which is named `model`.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Contradiction`] if there is no such model.
+    pub fn head_model(&self, head: &str, model: &str) -> Result<ModelIndex, DeploymentError> {
         let names: Vec<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
-        let index = names.iter().position(|name| *name == head.model);
+        let index = names.iter().position(|name| *name == model);
         index.map(|index| ModelIndex(index as u32)).ok_or_else(|| {
             self.contradiction(format!(
-                "head \"{}\" is for model \"{}\"; the models are {}",
-                head.name,
-                head.model,
+                "head \"{head}\" is for model \"{model}\"; the models are {}",
                 names.join(", ")
             ))
         })

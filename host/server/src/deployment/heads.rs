@@ -52,7 +52,7 @@ pub fn read_head(path: &Path, name: &str, model: &str) -> Result<(HeadFile, Dige
 pub(super) fn load(file: &DeploymentFile, runners: &mut [Box<dyn Runner>]) -> Result<Vec<LoadedHead>, DeploymentError> {
     let mut loaded = Vec::with_capacity(file.heads.len());
     for entry in &file.heads {
-        let index = file.head_model(entry)?;
+        let index = file.head_model(&entry.name, &entry.model)?;
         let (head, digest) = read_head(&file.base.join(&entry.file), &entry.name, &entry.model)?;
         if !head.header().trained {
             tracing::warn!(

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use tokenrouter_host::deployment::{DeploymentFile, NO_PLUGIN, Plugin, parse_setting};
-use tokenrouter_policy::{Deployment, Generation, ModelFacts, PolicyCode, PolicyHost, PolicyLimits, Setting};
+use tokenrouter_policy::{
+    Deployment, Generation, HeadFacts, ModelFacts, PolicyCode, PolicyHost, PolicyLimits, Setting,
+};
 
 use crate::cli::Failure;
 
@@ -23,6 +25,10 @@ pub(super) struct SubjectArgs {
     /// not taken
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = parse_setting)]
     options: Vec<Setting>,
+    /// A head the deployment is taken to have besides its own, at the first model or the one that is named; what scores it gives
+    /// depends on the command. Give it once for each head
+    #[arg(long = "head", value_name = "NAME[=MODEL]")]
+    heads: Vec<String>,
 }
 
 /// A policy that was read, and what it is to be configured with.
@@ -55,7 +61,7 @@ impl SubjectArgs {
                 "\"{NO_PLUGIN}\" stands for serving without a policy; name one"
             )));
         };
-        let deployment = facts(&file).map_err(Failure::Asked)?;
+        let deployment = facts(&file, &self.heads).map_err(Failure::Asked)?;
         let limits = file.policy.limits.policy_limits();
         // Code and instances outlive their host.
         let host = PolicyHost::new(limits).map_err(Failure::other)?;
@@ -84,11 +90,11 @@ impl Subject {
     }
 }
 
-/// What a policy is told of a deployment, from the models' configurations alone.
+/// What a policy is told of a deployment, from the models' configurations alone. `more_heads` are names, or names and models.
 ///
 /// # Errors
-/// A model without one.
-fn facts(file: &DeploymentFile) -> anyhow::Result<Deployment> {
+/// A model without a configuration, a head of no model.
+fn facts(file: &DeploymentFile, more_heads: &[String]) -> anyhow::Result<Deployment> {
     let facts = |entry: &tokenrouter_host::deployment::ModelEntry| {
         let config = entry.source.resolve(&file.base).config();
         let config = config.with_context(|| format!("model \"{}\"", entry.name))?;
@@ -98,9 +104,21 @@ fn facts(file: &DeploymentFile) -> anyhow::Result<Deployment> {
             vocabulary: config.vocab_size as u32,
         })
     };
+    let first = file.models.first().map_or("", |model| model.name.as_str());
+    let more_heads = more_heads
+        .iter()
+        .map(|head| head.split_once('=').unwrap_or((head, first)));
+    let heads = file.heads.iter().map(|head| (head.name.as_str(), head.model.as_str()));
+    let head = |(name, model): (&str, &str)| {
+        let name = name.to_owned();
+        Ok(HeadFacts {
+            model: file.head_model(&name, model)?,
+            name,
+        })
+    };
     Ok(Deployment {
         name: file.name.clone(),
         models: file.models.iter().map(facts).collect::<anyhow::Result<_>>()?,
-        heads: Vec::new(),
+        heads: heads.chain(more_heads).map(head).collect::<anyhow::Result<_>>()?,
     })
 }

@@ -127,7 +127,7 @@ impl Replay<'_> {
             let Some(text) = &row.text else {
                 anyhow::bail!("the policy reads texts and the trace has none; record with --record-texts");
             };
-            batch.texts.push(text.clone());
+            batch.texts.push(text);
         }
         self.call(at, &batch, place).map_err(|error| {
             anyhow::Error::new(error).context(format!("request {}, position {}", request.id, row.position))
@@ -153,7 +153,7 @@ impl Replay<'_> {
             candidate: batch.candidates[0],
             signals: &batch.signals,
             state: &decisions.state,
-            text: batch.texts.first().map_or("", String::as_str),
+            text: batch.texts.get(0),
         };
         let parcel = self.instance.send(at, to, leaving)?;
         place.state = self.instance.receive(to, at, &parcel)?;

@@ -16,5 +16,6 @@ pub mod route;
 pub mod scheduler;
 pub mod signal;
 pub mod step;
+pub mod texts;
 
 pub use ids::{BlockId, ModelIndex, RequestId, TokenId};

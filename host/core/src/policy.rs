@@ -4,6 +4,7 @@
 use crate::ids::{ModelIndex, TokenId};
 use crate::limits::STATE_WORDS_MAX;
 use crate::signal::Plan;
+use crate::texts::Texts;
 
 /// A policy as the scheduler's driver calls it: one generation, at one model.
 pub trait Policy {
@@ -74,7 +75,7 @@ pub struct RouteBatch {
     /// rows × the plan's words of state.
     pub state: Vec<u64>,
     /// Text of each candidate, or empty when the plan has no `texts`.
-    pub texts: Vec<String>,
+    pub texts: Texts,
 }
 
 impl RouteBatch {

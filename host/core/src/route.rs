@@ -157,7 +157,7 @@ impl Routing {
                 candidate: step.candidates[row],
                 signals: step.row_signals(row, columns),
                 state,
-                text: self.batch.texts.get(index).map_or("", String::as_str),
+                text: self.batch.texts.get(index),
             };
             let policy = policies.policy(generation).ok_or_else(missing)?;
             verdicts[row] = match policy.send(at, to, leaving) {

@@ -88,7 +88,7 @@ impl Shadows {
             self.batch.signals.extend_from_slice(own_signals(step, *row, columns));
             self.batch.state.extend_from_slice(shadow.state.words());
             if texts {
-                self.batch.texts.push(generations.token_text(step.candidates[*row]));
+                self.batch.texts.push(&generations.token_text(step.candidates[*row]));
             }
         }
         let policy = generations.instance(id).ok_or_else(gone)?;
@@ -103,7 +103,7 @@ impl Shadows {
                 candidate: step.candidates[*row],
                 signals: own_signals(step, *row, columns),
                 state: &self.decisions.state[index * words..(index + 1) * words],
-                text: self.batch.texts.get(index).map_or("", String::as_str),
+                text: self.batch.texts.get(index),
             };
             follow(
                 shadow,

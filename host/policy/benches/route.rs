@@ -5,6 +5,7 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::policy::{Admitting, Decisions, RouteBatch};
+use tokenrouter_core::texts::Texts;
 use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, PolicyHost, PolicyLimits};
 
 const SMALL: ModelIndex = ModelIndex(0);
@@ -58,9 +59,9 @@ fn batch(generation: &Generation, rows: usize) -> RouteBatch {
         signals: (0..rows * plan.columns(SMALL)).map(|i| (i % 7) as f32 * 0.01).collect(),
         state: admission.state.words().repeat(rows),
         texts: if plan.texts {
-            vec!["word".to_owned(); rows]
+            std::iter::repeat_n("word", rows).collect()
         } else {
-            Vec::new()
+            Texts::default()
         },
     }
 }

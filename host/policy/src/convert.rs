@@ -35,16 +35,12 @@ pub(crate) fn models(models: &[ModelFacts]) -> Vec<wit::ModelInfo<'_>> {
         .collect()
 }
 
-pub(crate) fn texts(texts: &[String]) -> Vec<&str> {
-    texts.iter().map(String::as_str).collect()
-}
-
 /// The lists of texts in `settings`, one for each setting: what [`settings`] borrows.
 pub(crate) fn setting_texts(settings: &[Setting]) -> Vec<Vec<&str>> {
     settings
         .iter()
         .map(|setting| match &setting.value {
-            Value::Texts(values) => texts(values),
+            Value::Texts(values) => values.iter().map(String::as_str).collect(),
             _ => Vec::new(),
         })
         .collect()

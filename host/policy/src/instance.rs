@@ -123,12 +123,12 @@ impl PolicyInstance {
         if rows == 0 {
             return Ok(());
         }
-        let texts = convert::texts(&batch.texts);
         let columns = wit::Batch {
             candidates: &batch.candidates,
             signals: &batch.signals,
             state: &batch.state,
-            texts: &texts,
+            texts: batch.texts.joined(),
+            text_ends: batch.texts.ends(),
         };
         let decisions = self.checked(
             Call::Route,

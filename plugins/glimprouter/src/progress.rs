@@ -2,7 +2,7 @@
 
 use tokenrouter_sdk::prelude::*;
 
-use crate::text::{StepText, TextState};
+use super::text::{StepText, TextState};
 
 /// How far a request is. In words of state: threshold and budget; tokens and tokens of the step; steps and flags;
 /// and two for the text of the steps.

@@ -35,7 +35,8 @@ impl<'a> Journey<'a> {
             candidates: vec![7],
             signals: if self.at == SMALL { vec![entropy] } else { vec![] },
             state: self.state.clone(),
-            texts: vec![text.into()],
+            texts: text.into(),
+            text_ends: vec![text.len() as u32],
         };
         let decisions = self.policy.route_batch(self.at, batch);
         let (to, mut committed) = (decisions.destinations[0], true);

@@ -124,7 +124,8 @@ fn rows_of_one_step_have_thresholds_of_their_own() {
         candidates: vec![1, 2, 3],
         signals: vec![0.2, 0.2, 0.2],
         state: [state(0.1), state(0.2), state(0.3)].concat(),
-        texts: vec![],
+        texts: String::new(),
+        text_ends: vec![],
     };
     assert_eq!(policy.route_batch(SMALL, batch).destinations, [LARGE, SMALL, SMALL]);
 }

@@ -2,7 +2,7 @@
 
 use tokenrouter_sdk::prelude::*;
 
-use crate::digamma::digamma;
+use super::digamma::digamma;
 
 /// Option `threshold`.
 pub const THRESHOLD: Number = Number {

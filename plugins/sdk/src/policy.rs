@@ -73,16 +73,20 @@ pub trait Policy: Sized + Send + Sync + 'static {
         let words = batch.state.len().checked_div(rows).unwrap_or(0);
         let mut state = batch.state;
         let mut destinations = Vec::with_capacity(rows);
+        let mut text_start = 0;
         for (i, &candidate) in batch.candidates.iter().enumerate() {
+            let text_end = batch.text_ends.get(i).map_or(text_start, |&end| end as usize);
             destinations.push(self.route(
                 at,
                 Row {
                     candidate,
                     signals: &batch.signals[i * width..][..width],
                     state: &mut state[i * words..][..words],
-                    text: batch.texts.get(i).map_or("", String::as_str),
+                    // A slice that may panic would bring code for the message into every policy.
+                    text: batch.texts.get(text_start..text_end).unwrap_or_default(),
                 },
             ));
+            text_start = text_end;
         }
         Decisions { destinations, state }
     }
@@ -176,7 +180,8 @@ mod tests {
             candidates: vec![1, 2],
             signals: vec![2.0, 3.0, 0.0, 4.0],
             state: vec![10, 0, 20, 0],
-            texts: vec!["x".into(), "yz".into()],
+            texts: "xyz".into(),
+            text_ends: vec![1, 3],
         };
         let decisions = follows().route_batch(0, batch);
         assert_eq!(

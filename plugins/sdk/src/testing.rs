@@ -89,7 +89,8 @@ pub fn route<P: Policy>(policy: &P, at: ModelIndex, signals: &[&[f32]], state: &
         candidates: vec![7; signals.len()],
         signals: signals.concat(),
         state: state.repeat(signals.len()),
-        texts: Vec::new(),
+        texts: String::new(),
+        text_ends: Vec::new(),
     };
     policy.route_batch(at, batch)
 }

@@ -4,6 +4,7 @@
 use tokenrouter_core::draw::{Purpose, bits, uniform_f32};
 use tokenrouter_core::policy::{Decisions, LeavingRow, Parcel, Policy, PolicyState, RouteBatch};
 use tokenrouter_core::signal::Signal;
+use tokenrouter_core::texts::Texts;
 use tokenrouter_planner::sim::{Commit, SimPolicy, SimRequest, SimRouting, next_token};
 
 /// Numbers for making random cases: a counter and a seed.
@@ -58,7 +59,7 @@ pub fn reference(routing: &SimRouting, models: usize, request: &SimRequest) -> V
             candidates: vec![candidate],
             signals: signals.clone(),
             state,
-            texts: Vec::new(),
+            texts: Texts::default(),
         };
         let mut decisions = Decisions::default();
         policy.route(at, &row, &mut decisions).unwrap();

@@ -253,7 +253,7 @@ pub(super) fn route(subject: &Subject<'_>) -> Outcome {
                 candidate: batch.candidates[row],
                 signals: &batch.signals[row * columns(at)..][..columns(at)],
                 state: &decisions.state[row * words..][..words],
-                text: batch.texts.get(row).map_or("", String::as_str),
+                text: batch.texts.get(row),
             };
             let parcel = instance.send(at, to, leaving).map_err(|error| error.to_string())?;
             instance.receive(to, at, &parcel).map_err(|error| error.to_string())?;
@@ -289,7 +289,10 @@ pub(super) fn rows(subject: &Subject<'_>) -> Outcome {
                 candidates: vec![batch.candidates[row]],
                 signals: batch.signals[row * columns..][..columns].to_vec(),
                 state: batch.state[row * words..][..words].to_vec(),
-                texts: batch.texts.get(row).cloned().into_iter().collect(),
+                texts: (row < batch.texts.len())
+                    .then(|| batch.texts.get(row))
+                    .into_iter()
+                    .collect(),
             };
             instance
                 .route(at, &one, &mut alone)

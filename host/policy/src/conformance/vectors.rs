@@ -100,7 +100,7 @@ impl<'a> Vectors<'a> {
         }
         if plan.texts {
             let pick = bits(seed, position, Purpose::Policy(1 << 30)) as usize;
-            batch.texts.push(TEXTS[pick % TEXTS.len()].to_owned());
+            batch.texts.push(TEXTS[pick % TEXTS.len()]);
         }
     }
 }

@@ -114,7 +114,7 @@ impl Walk {
                 candidate: batch.candidates[0],
                 signals: &batch.signals,
                 state: &decisions.state,
-                text: batch.texts.first().map_or("", String::as_str),
+                text: batch.texts.get(0),
             };
             let parcel = instance.send(at, to, leaving)?;
             self.state = instance.receive(to, at, &parcel)?;

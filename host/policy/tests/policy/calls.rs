@@ -155,7 +155,7 @@ fn columns_that_do_not_fit_the_plan_never_reach_the_policy() {
             ..good.clone()
         },
         RouteBatch {
-            texts: vec![String::new(); 2],
+            texts: ["", ""].iter().collect(),
             ..good.clone()
         },
     ] {

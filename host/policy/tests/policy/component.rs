@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokenrouter_core::policy::{Admitting, Decisions, RouteBatch};
+use tokenrouter_core::texts::Texts;
 use tokenrouter_core::{ModelIndex, TokenId};
 use tokenrouter_policy::{
     CONTRACT_VERSION, Deployment, Generation, ModelFacts, PolicyError, PolicyHost, PolicyInstance, PolicyLimits,
@@ -185,7 +186,7 @@ pub fn batch(candidates: &[TokenId]) -> RouteBatch {
         candidates: candidates.to_vec(),
         signals: vec![0.5; candidates.len()],
         state: (0..candidates.len() as u64).collect(),
-        texts: Vec::new(),
+        texts: Texts::default(),
     }
 }
 

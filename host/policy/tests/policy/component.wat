@@ -41,7 +41,7 @@
     (export "admission" (type (eq $admission')))
     (type $batch' (record
       (field "candidates" (list $token)) (field "signals" (list f32)) (field "state" (list $state-word))
-      (field "texts" $texts)))
+      (field "texts" string) (field "text-ends" (list u32))))
     (export "batch" (type (eq $batch')))
     (type $decisions' (record (field "destinations" (list $model-index)) (field "state" (list $state-word))))
     (export "decisions" (type (eq $decisions')))
@@ -109,7 +109,7 @@
     ;; Sends every row to the model its candidate names, and leaves the state.
     (func (export "route")
       (param $at i32) (param $candidates i32) (param $rows i32) (param i32 i32) (param $state i32) (param $words i32)
-      (param i32 i32) (result i32)
+      (param i32 i32 i32 i32) (result i32)
       {{route}}
       (i32.store (i32.const 4200) (local.get $candidates))
       (i32.store (i32.const 4204) (local.get $rows))

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::draw::{Purpose, bits, uniform_f32};
 use tokenrouter_core::policy::{Decisions, LeavingRow, RouteBatch};
+use tokenrouter_core::texts::Texts;
 use tokenrouter_policy::conformance::{Effort, examine};
 use tokenrouter_policy::{Generation, PolicyError};
 
@@ -85,7 +86,7 @@ fn batch(generation: &Generation, seed: u64, call: u64, at: ModelIndex, state: &
     const TEXTS: [&str; 6] = ["a", "\n", ".\n\n", "\n\n", "</think>", " b"];
     let rows = 1 + bits(seed, call, Purpose::Policy(2)) as usize % 20;
     let draw = |i: usize| uniform_f32(seed, call, Purpose::Policy(3 + i as u32)).powi(4) * 2.0;
-    let text = |i: usize| TEXTS[bits(seed, call, Purpose::Policy(1000 + i as u32)) as usize % TEXTS.len()].to_owned();
+    let text = |i: usize| TEXTS[bits(seed, call, Purpose::Policy(1000 + i as u32)) as usize % TEXTS.len()];
     RouteBatch {
         candidates: (0..rows as u32).collect(),
         signals: (0..rows * generation.plan().columns(at)).map(draw).collect(),
@@ -93,7 +94,7 @@ fn batch(generation: &Generation, seed: u64, call: u64, at: ModelIndex, state: &
         texts: if generation.plan().texts {
             (0..rows).map(text).collect()
         } else {
-            Vec::new()
+            Texts::default()
         },
     }
 }
@@ -123,7 +124,7 @@ fn a_fresh_instance_for_every_call_answers_alike() {
                 candidate: batch.candidates[0],
                 signals: &batch.signals[..generation.plan().columns(at)],
                 state: &expected.state[..generation.plan().state_words],
-                text: batch.texts.first().map_or("", String::as_str),
+                text: batch.texts.get(0),
             };
             let to = ModelIndex(1 - at.0);
             let parcel = kept.send(at, to, row).expect("sends");
@@ -158,7 +159,10 @@ fn rows_of_a_batch_are_routed_one_by_one() {
                     candidates: vec![batch.candidates[row]],
                     signals: batch.signals[row * columns..][..columns].to_vec(),
                     state: batch.state[row * words..][..words].to_vec(),
-                    texts: batch.texts.get(row).cloned().into_iter().collect(),
+                    texts: (row < batch.texts.len())
+                        .then(|| batch.texts.get(row))
+                        .into_iter()
+                        .collect(),
                 };
                 policy.route(SMALL, &single, &mut alone).expect("routes");
                 assert_eq!(

@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::policy::{Admission, Decisions, LeavingRow, Parcel, PolicyState, RouteBatch};
+use tokenrouter_core::texts::Texts;
 use tokenrouter_policy::{Deployment, Generation, HeadFacts, ModelFacts, PolicyCode, PolicyInstance, Setting, Value};
 
 use crate::component::{admitting, host};
@@ -104,7 +105,7 @@ fn route(
         candidates: vec![1; rows.len()],
         signals: rows.concat(),
         state: state.words().repeat(rows.len()),
-        texts: Vec::new(),
+        texts: Texts::default(),
     };
     let mut decisions = Decisions::default();
     policy.route(at, &batch, &mut decisions).expect("routes");
@@ -136,9 +137,9 @@ impl<'a> Journey<'a> {
             signals: signals.to_vec(),
             state: self.state.words().to_vec(),
             texts: if self.policy.generation().plan().texts {
-                vec![text.to_owned()]
+                [text].iter().collect()
             } else {
-                Vec::new()
+                Texts::default()
             },
         };
         let mut decisions = Decisions::default();

@@ -1,34 +1,29 @@
-#!/bin/sh
-# Ask tokenrouter-host with curl. Start the server first; the argument is its URL.
-#
-#     tokenrouter-host &
-#     sh examples/curl.sh [URL]        # default: http://127.0.0.1:30000
-set -eu
-
+#!/usr/bin/env bash
+# The API with nothing but curl:  examples/curl.sh http://127.0.0.1:30000
+set -euo pipefail
 url=${1:-http://127.0.0.1:30000}
 
-ask() {
-    curl --silent --show-error --no-buffer "$url/v1/completions" --header 'content-type: application/json' --data "$1"
+ask() { # path, body
+    curl --silent --show-error --fail-with-body "$url$1" -H 'content-type: application/json' \
+        -H "authorization: Bearer ${TOKENROUTER_API_KEY:-none}" -d "$2"
     echo
 }
 
-echo "# What may be asked for"
-curl --silent --show-error "$url/v1/models"
-echo
+echo '== an answer, and who wrote how much of it'
+ask /v1/completions '{"prompt": "23*03-98-37*05=", "max_tokens": 64, "temperature": 0}'
 
-echo "# A whole answer: the small model writes, the large one where the small one is uncertain"
-ask '{"model": "tiny", "prompt": "23*03-98-37*05=", "max_tokens": 64, "temperature": 0}'
+echo '== the same, streamed: server-sent events, then [DONE]'
+ask /v1/completions '{"prompt": "12+34=", "max_tokens": 8, "temperature": 0, "stream": true}'
 
-echo "# The large model alone"
-ask '{"model": "tiny/large", "prompt": "23*03-98-37*05=", "max_tokens": 64, "temperature": 0}'
+echo '== the steps behind its first tokens: candidates, signals, decisions'
+ask /v1/completions '{"prompt": "23*03-98-37*05=", "max_tokens": 7, "temperature": 0, "tokenrouter": {"steps": true}}'
 
-echo "# Streamed, sampled, with the tokens' writers and an option of the policy for this request"
-ask '{"model": "tiny", "prompt": "23*03-98-37*05=", "max_tokens": 4, "temperature": 0.8, "seed": 7, "stream": true,
-      "tokenrouter": {"attribution": true, "options": {"threshold": 0.05}}}'
+echo '== another threshold, for this request'
+ask /v1/completions '{"prompt": "23*03-98-37*05=", "max_tokens": 64, "temperature": 0, "tokenrouter": {"options": {"threshold": 0.05}}}'
 
-echo "# An error names the field, what is wrong and what would be right"
-ask '{"model": "tiny", "prompt": "23*03-98-37*05=", "max_tokens": "many"}'
+echo '== one model alone, in a conversation, held to a format'
+ask /v1/chat/completions '{"model": "tiny/large", "messages": [{"role": "user", "content": "12+34="}], "temperature": 0, "guided_regex": "A[0-9]{2}"}'
 
-echo "# What is served, and what it has done so far"
-curl --silent --show-error "$url/info"
+echo '== what is served'
+curl --silent --fail "$url/v1/models" -H "authorization: Bearer ${TOKENROUTER_API_KEY:-none}"
 echo

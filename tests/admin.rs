@@ -136,12 +136,21 @@ async fn without_a_key_web_pages_are_kept_out() {
     assert_eq!(get().send().await.expect("a response").status().as_u16(), 200);
     for (name, value) in [
         ("origin", "http://evil.example"),
+        ("origin", "http://127.0.0.1:1"),
+        ("origin", "null"),
         ("host", "evil.example"),
         ("host", "evil.example:30001"),
     ] {
         let response = get().header(name, value).send().await.expect("a response");
         assert_eq!(response.status().as_u16(), 403, "{name}: {value}");
     }
+    // The listener's own page, which anybody may load, asks at the address it came from.
+    let own = server.admin_url.as_deref().expect("the admin API is offered");
+    let response = get().header("origin", own).send().await.expect("a response");
+    assert_eq!(response.status().as_u16(), 200);
+    let page = server.admin_request("GET", "/").header("origin", "http://evil.example");
+    let page = page.send().await.expect("a response");
+    assert!(page.headers().contains_key("content-security-policy") && page.status().is_success());
 }
 
 fn cli(server: &Server, args: &[&str]) -> (i32, String, String) {

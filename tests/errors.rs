@@ -239,7 +239,7 @@ async fn names_that_lead_nowhere_are_told_with_those_that_do() {
     completion(
         &server,
         &own(json!({ "opitons": {} })),
-        Expected::bad_request("tokenrouter.opitons", &["is not known", "options, attribution"]),
+        Expected::bad_request("tokenrouter.opitons", &["is not known", "options, attribution, steps"]),
     )
     .await;
     let refused = |parts| plain(parts).code(400, "policy_refused");

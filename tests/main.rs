@@ -26,3 +26,4 @@ mod service;
 mod start;
 mod streams;
 mod swap;
+mod watching;

@@ -9,7 +9,7 @@ use tokenrouter_model::{Embedded, Source};
 const ANSWERS_MAX: usize = 8;
 const LENGTH_MAX: u32 = 512;
 
-pub const WORDS: [&str; 44] = [
+pub const WORDS: [&str; 45] = [
     "null",
     "true",
     "false",
@@ -46,6 +46,7 @@ pub const WORDS: [&str; 44] = [
     "tokenrouter",
     "options",
     "attribution",
+    "steps",
     "suffix",
     "tools",
     "tiny/large",

@@ -28,6 +28,8 @@ async fn answers_are_as_the_document_says() {
         "/health/ready",
         "/info",
         "/metrics",
+        "/timeline",
+        "/",
         "/openapi.json",
     ] {
         assert!(
@@ -59,7 +61,7 @@ async fn answers_are_as_the_document_says() {
     let mut body = json!({
         "model": "tiny", "prompt": "12+34=", "max_tokens": 8, "temperature": 0.5, "top_p": 0.9, "top_k": 5, "min_p": 0.0,
         "seed": 7, "stop": ["A"], "n": 2, "logit_bias": { "3": 0.5 }, "presence_penalty": 0.1, "logprobs": 2, "return_token_ids": true,
-        "tokenrouter": { "options": { "threshold": 0.1 }, "attribution": true },
+        "tokenrouter": { "options": { "threshold": 0.1 }, "steps": true },
     });
     let path = "/v1/completions";
     let request = &document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];

@@ -6,8 +6,8 @@ use crate::common::{HANG, Reply, Server, deployment_file, file, not_hanging};
 
 const KEY: &str = "sk-table-0123456789";
 
-/// Path and methods of everything that is described.
-async fn described(server: &Server) -> Vec<(String, Vec<String>)> {
+/// Path and methods of everything that is described, and whether it says that no key is needed.
+async fn described(server: &Server) -> Vec<(String, Vec<String>, bool)> {
     let document = send(server, "GET", "/openapi.json", Some(KEY), Vec::new()).await.json();
     let paths = document["paths"].as_object().expect("paths");
     let methods = |item: &Value| {
@@ -17,7 +17,17 @@ async fn described(server: &Server) -> Vec<(String, Vec<String>)> {
             .map(|name| name.to_uppercase())
             .collect()
     };
-    let paths: Vec<_> = paths.iter().map(|(path, item)| (path.clone(), methods(item))).collect();
+    let is_open = |item: &Value| {
+        let mut operations = item.as_object().expect("methods").values();
+        operations.all(|operation| operation["security"].as_array().is_some_and(Vec::is_empty))
+    };
+    let paths: Vec<_> = paths
+        .iter()
+        .map(|(path, item)| (path.clone(), methods(item), is_open(item)))
+        .collect();
+    let open: Vec<&str> = paths.iter().filter(|path| path.2).map(|path| path.0.as_str()).collect();
+    let expected = ["/", "/app.js", "/health", "/health/live", "/health/ready", "/style.css"];
+    assert_eq!(open, expected, "nothing else is for everybody");
     assert!(paths.len() >= 8, "{paths:?}");
     paths
 }
@@ -44,11 +54,10 @@ async fn every_path_asked_in_every_wrong_way() {
     let limits = format!("[limits]\nbody_bytes_max = 1024\n[server]\napi_key_file = {keys:?}");
     let server = Server::with_file(&deployment_file("", &limits));
     let mut asked = 0;
-    for (path, methods) in described(&server).await {
+    for (path, methods, is_open) in described(&server).await {
         let posts = methods.iter().any(|method| method == "POST");
         let method = if posts { "POST" } else { "GET" };
         let other = if posts { "GET" } else { "POST" };
-        let is_open = path.starts_with("/health");
         let mut cases = vec![
             (other, Some(KEY), Vec::new(), 405, "method_not_allowed"),
             ("DELETE", Some(KEY), Vec::new(), 405, "method_not_allowed"),
@@ -84,8 +93,19 @@ async fn every_path_asked_in_every_wrong_way() {
         );
     }
     assert!(asked >= 30, "{asked}");
-    assert_eq!(
-        send(&server, "GET", "/health/ready", None, Vec::new()).await.status,
-        200
-    );
+    for path in ["/health/ready", "/", "/app.js", "/style.css"] {
+        let reply = send(&server, "GET", path, None, Vec::new()).await;
+        assert_eq!(reply.status, 200, "{path}");
+        // The page may load nothing from elsewhere, and no other page may frame it.
+        let policy = reply.headers.get("content-security-policy");
+        assert_eq!(policy.is_some(), !path.starts_with("/health"), "{path}");
+        if let Some(policy) = policy {
+            let policy = policy.to_str().expect("text");
+            assert!(policy.starts_with("default-src 'none'; script-src 'self';"), "{policy}");
+            assert!(
+                policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"),
+                "{policy}"
+            );
+        }
+    }
 }

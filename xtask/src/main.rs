@@ -1,10 +1,11 @@
 //! Builds what is committed in built form, and checks that it is that of the committed sources: the routing policies under
-//! `plugins/` as components, and the GPU kernels as PTX.
+//! `plugins/` as components, the GPU kernels as PTX, and the web page.
 
 mod build;
 mod kernels;
 mod lock;
 mod plugins;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -55,6 +56,14 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         nvrtc: Option<PathBuf>,
     },
+    /// Build the web page of host/server/web.
+    ///
+    /// What is built is committed in host/server/web/dist with lock.toml, so that building the server needs no Node.
+    Web {
+        /// Build nothing: fail if host/server/web/dist is not what the sources make. Needs no Node.
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -69,6 +78,8 @@ fn main() -> ExitCode {
         Task::Kernels {
             check: false, nvrtc, ..
         } => kernels::build(&root(), nvrtc.as_deref()),
+        Task::Web { check: true } => web::check(&root()),
+        Task::Web { check: false } => web::build(&root()),
     };
     match done {
         Ok(lines) => {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use tokenrouter_core::request::{Answer, Finish, Request};
+use tokenrouter_core::scheduler::Verdict;
 use tokenrouter_core::{ModelIndex, TokenId};
 use tokenrouter_model::grammar::{Grammar, Progress};
 use tokenrouter_model::runner::Sampling;
@@ -12,7 +13,7 @@ use tokenrouter_model::{Shaping, TokenLogprob};
 
 use crate::engine::Slot;
 use crate::meter::{Cost, RequestClock};
-use crate::stream::{AnswerWriter, Ended, Handoff, Logprobs, Stopped, Written};
+use crate::stream::{AnswerWriter, Ended, Handoff, Logprobs, StepNote, Stopped, Written};
 use crate::traffic::Routed;
 
 /// What a request carries besides its tokens.
@@ -38,6 +39,8 @@ pub(crate) struct TextAnswer {
     handed_over: bool,
     /// Every handoff, if the client wants to know.
     handoffs: Option<Vec<Handoff>>,
+    /// The steps since the last commit, if the client wants to know.
+    steps: Option<Vec<StepNote>>,
     /// Log-probabilities of the candidate of the step that is out. Replaced at the next step, so a discarded candidate's
     /// are gone.
     staged: Option<Box<Logprobs>>,
@@ -73,6 +76,7 @@ pub(crate) struct TextParts {
     pub(crate) grammar: Option<Box<Grammar>>,
     pub(crate) logprobs: Option<u32>,
     pub(crate) attribution: bool,
+    pub(crate) steps: bool,
     pub(crate) newlines: u8,
     pub(crate) stopping: Stopping,
     pub(crate) tokenizer: Tokenizer,
@@ -99,6 +103,7 @@ impl TextAnswer {
             committed: 0,
             handed_over: false,
             handoffs: parts.attribution.then(Vec::new),
+            steps: parts.steps.then(Vec::new),
             staged: None,
             writer: parts.writer,
             ended: false,
@@ -138,6 +143,24 @@ impl TextAnswer {
                 logprob: candidate.logprob,
                 top: top.to_vec(),
             })
+        });
+    }
+
+    /// Notes what a step's candidate looked like to the policy and what it decided, if the client wants to know.
+    pub(crate) fn note_step(&mut self, at: ModelIndex, candidate: TokenId, signals: &[f32], verdict: &Verdict) {
+        let Some(steps) = &mut self.steps else { return };
+        let to = match verdict {
+            Verdict::Stay { .. } | Verdict::Fail(_) => at,
+            Verdict::HandOff { to, .. } => *to,
+        };
+        let lease = self.routed.lease.as_ref();
+        // What a shadow asked for comes behind what the policy in force did.
+        let columns = lease.map_or(0, |lease| lease.served().generation().plan().columns(at));
+        steps.push(StepNote {
+            model: at,
+            candidate,
+            signals: signals[..columns.min(signals.len())].into(),
+            to,
         });
     }
 
@@ -213,6 +236,7 @@ impl Answer for TextAnswer {
             text_offset: self.characters,
             after_handoff: std::mem::take(&mut self.handed_over),
             logprobs: self.staged.take(),
+            steps: self.steps.as_mut().map(std::mem::take).unwrap_or_default(),
         };
         self.committed += 1;
         self.shaping.commit(token);

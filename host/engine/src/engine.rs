@@ -25,6 +25,7 @@ use crate::served::Served;
 use crate::stats::{EngineStats, ModelCounters};
 use crate::stream::AnswerStream;
 use crate::subserver::{Subserver, SubserverParts};
+use crate::timeline::StepRecord;
 use crate::trace::{TraceSink, Tracer};
 use crate::traffic::Traffic;
 
@@ -300,6 +301,18 @@ impl Engine {
                 .collect(),
             policies: self.shared.meters.read(self.names.len()),
         }
+    }
+
+    /// Microseconds since the engine was started: the clock of [`Engine::steps`].
+    pub fn now_us(&self) -> u64 {
+        self.shared.board.now_us()
+    }
+
+    /// The newest `steps_max` steps of a model after its step number `after`, of the [`STEPS_KEPT`](crate::STEPS_KEPT) that
+    /// are kept; oldest first.
+    pub fn steps(&self, model: ModelIndex, after: u64, steps_max: usize) -> Vec<StepRecord> {
+        let counters = self.counters.get(model.index());
+        counters.map_or_else(Vec::new, |counters| counters.timeline.read(after, steps_max))
     }
 
     /// Whether jobs are taken and every model's thread has shown signs of life lately.

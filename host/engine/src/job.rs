@@ -50,6 +50,8 @@ pub struct Job {
     pub logprobs: Option<u32>,
     /// Whether every handoff is to be told at the end.
     pub attribution: bool,
+    /// Whether every token comes with the steps that led to it.
+    pub steps: bool,
     /// Who answers.
     pub target: Target,
     /// Options of the policy for this request.
@@ -73,6 +75,7 @@ impl Default for Job {
             grammar: None,
             logprobs: None,
             attribution: false,
+            steps: false,
             target: Target::Default,
             options: Vec::new(),
         }

@@ -20,6 +20,7 @@ mod shadow;
 pub mod stats;
 pub mod stream;
 mod subserver;
+mod timeline;
 pub mod trace;
 mod traffic;
 
@@ -28,6 +29,7 @@ pub use engine::{Engine, EngineError, EngineLimits, EngineModel, EngineParts};
 pub use health::NotReady;
 pub use job::{Job, SubmitError, Target};
 pub use served::{Served, ServedStats};
+pub use timeline::{STEPS_KEPT, StepRecord};
 pub use tokenrouter_core::launch::{LaunchRule, ThresholdTable};
 pub use tokenrouter_core::policy::FailureMode;
 pub use tokenrouter_core::request::{Finish, GenerationId};

@@ -8,6 +8,7 @@ use tokenrouter_core::limits::MODELS_MAX;
 pub use crate::histogram::HistogramStats;
 use crate::histogram::{COUNTS, Histogram, TIMES_US};
 pub use crate::meter::{Outcome, PolicyStats, Timing};
+use crate::timeline::Timeline;
 
 /// What one subserver has done since the start.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub(crate) struct ModelCounters {
     pub(crate) launch_waits_us: Histogram,
     pub(crate) route_times_us: Histogram,
     pub(crate) handoffs_in_us: Histogram,
+    pub(crate) timeline: Timeline,
 }
 
 impl Default for ModelCounters {
@@ -57,6 +59,7 @@ impl Default for ModelCounters {
             launch_waits_us: Histogram::new(TIMES_US),
             route_times_us: Histogram::new(TIMES_US),
             handoffs_in_us: Histogram::new(TIMES_US),
+            timeline: Timeline::default(),
         }
     }
 }
@@ -64,6 +67,14 @@ impl Default for ModelCounters {
 impl ModelCounters {
     pub(crate) fn add(counter: &AtomicU64, amount: u64) {
         counter.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Counts how long each row of a step had waited, and returns the longest; microseconds.
+    pub(crate) fn record_waits(&self, waits_us: impl Iterator<Item = u64>) -> u64 {
+        waits_us
+            .inspect(|wait_us| self.launch_waits_us.record(*wait_us))
+            .max()
+            .unwrap_or(0)
     }
 
     /// Copies the scheduler's totals.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use tokenrouter_core::request::{Finish, GenerationId};
+use tokenrouter_core::signal::Signal;
 use tokenrouter_core::{ModelIndex, RequestId, TokenId};
 use tokenrouter_model::TokenLogprob;
 
@@ -25,6 +26,21 @@ pub struct Written {
     pub after_handoff: bool,
     /// Log-probabilities, if the job asked for them and the model has logits.
     pub logprobs: Option<Box<Logprobs>>,
+    /// The steps since the token before it, if the job asked for them: those whose candidates were discarded, and last its own.
+    pub steps: Vec<StepNote>,
+}
+
+/// A step that wrote a candidate of the answer, and what the policy made of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepNote {
+    /// The model that ran it.
+    pub model: ModelIndex,
+    /// What it wrote.
+    pub candidate: TokenId,
+    /// The signals that the policy was shown, in the order of its plan for this model; none for a request without policy.
+    pub signals: Box<[f32]>,
+    /// Which model was to go on.
+    pub to: ModelIndex,
 }
 
 /// What the model that wrote a token thought of it: ln softmax of its raw logits.
@@ -221,6 +237,7 @@ pub struct AnswerStream {
     id: RequestId,
     seed: u64,
     generation: Option<GenerationId>,
+    signals: Vec<Vec<Signal>>,
     shared: Arc<Shared>,
     ended: bool,
     on_abandon: OnAbandon,
@@ -238,6 +255,15 @@ impl std::fmt::Debug for AnswerStream {
 impl AnswerStream {
     pub(crate) fn set_generation(&mut self, generation: Option<GenerationId>) {
         self.generation = generation;
+    }
+
+    pub(crate) fn set_signals(&mut self, signals: Vec<Vec<Signal>>) {
+        self.signals = signals;
+    }
+
+    /// What [`StepNote::signals`] are, by model; empty unless the job asked for steps and a policy routes it.
+    pub fn signals(&self) -> &[Vec<Signal>] {
+        &self.signals
     }
 
     /// The request's id.
@@ -334,6 +360,7 @@ pub(crate) fn answer_stream(id: RequestId, seed: u64, on_abandon: OnAbandon) -> 
             id,
             seed,
             generation: None,
+            signals: Vec::new(),
             shared,
             ended: false,
             on_abandon,
@@ -363,6 +390,7 @@ mod tests {
             text_offset: 0,
             after_handoff: false,
             logprobs: None,
+            steps: Vec::new(),
         };
         writer.write("a", Some(written(1)));
         writer.write("b", Some(written(2)));

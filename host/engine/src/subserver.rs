@@ -25,6 +25,7 @@ use crate::generations::Generations;
 use crate::link::{Handoff, Inbox, Message};
 use crate::shadow::{self, Shadows};
 use crate::stats::ModelCounters;
+use crate::timeline::Launched;
 use crate::trace::Tracer;
 use restart::Doing;
 
@@ -65,6 +66,7 @@ pub(crate) struct Subserver {
     verdicts: Vec<Verdict>,
     actions: Vec<Action<TextAnswer>>,
     doing: Doing,
+    launched: Launched,
     /// Panics since the last step that ended.
     panics_running: u32,
 }
@@ -93,6 +95,7 @@ impl Subserver {
             verdicts: Vec::new(),
             actions: Vec::new(),
             doing: Doing::Nothing,
+            launched: Launched::default(),
             panics_running: 0,
         }
     }
@@ -225,9 +228,8 @@ impl Subserver {
         let decision = self.scheduler.launch(view, &mut self.batch);
         if decision == Decision::Launch {
             let rows = self.batch.rows.len();
-            for wait_us in self.scheduler.step_waits_us(now_us) {
-                self.counters.launch_waits_us.record(wait_us);
-            }
+            let wait_us_max = self.counters.record_waits(self.scheduler.step_waits_us(now_us));
+            self.launched = Launched::new(now_us, wait_us_max, self.scheduler.waiting());
             for to in self.models() {
                 board.set_newcomers(self.model, to, self.scheduler.newcomers(to));
             }
@@ -337,7 +339,11 @@ impl Subserver {
         }
         self.counters.route_times_us.record(start.elapsed().as_micros() as u64);
         for (row, request) in self.scheduler.candidates_mut().enumerate() {
+            let (candidate, signals) = (self.output.candidates[row], result.all_signals(row));
             request.answer.stage(self.output.row_logprobs(row));
+            request
+                .answer
+                .note_step(self.model, candidate, signals, &self.verdicts[row]);
         }
         self.shadows.watch(
             self.model,
@@ -362,6 +368,7 @@ impl Subserver {
         counters.step_times_us.record(step_us);
         counters.batch_rows.record(rows as u64);
         ModelCounters::set(&counters.kv_evictions, self.scheduler.kv().evictions());
+        counters.timeline.push(self.launched.ended(step_us, &self.batch));
     }
 
     fn models(&self) -> impl Iterator<Item = ModelIndex> + use<> {

@@ -14,5 +14,6 @@
 pub mod admin;
 pub mod deployment;
 pub mod http;
+mod page;
 pub mod policies;
 pub mod trace;

@@ -54,6 +54,9 @@ impl Engine {
         }
         let (writer, mut stream) = answer_stream(id, job.seed, on_abandon);
         stream.set_generation(generation);
+        if let Some(served) = served.filter(|_| job.steps) {
+            stream.set_signals(served.generation().plan().signals.clone());
+        }
         if job.max_tokens == 0 {
             let prompt_tokens = job.prompt.len() as u32;
             let ended = Ended::empty(Finish::Length, self.names.len());
@@ -74,6 +77,7 @@ impl Engine {
             grammar: job.grammar.clone().map(Box::new),
             logprobs: job.logprobs,
             attribution: job.attribution,
+            steps: job.steps,
             newlines: trailing_newlines(0, &self.tokenizer.decode(tail)),
             tokenizer: self.tokenizer.clone(),
             stopping: Stopping {

@@ -67,14 +67,21 @@ impl Access {
             Kind::Machine => {
                 // A web page in a browser of this machine can connect, too. It cannot leave out its origin, nor name this
                 // machine when its name was made to lead here.
-                let from_page = request.headers().contains_key(header::ORIGIN);
-                if from_page || !is_loopback(request) {
+                if !is_loopback(request) || is_from_elsewhere(request) {
                     return Err(AdminError::FromPage);
                 }
                 Ok(Who("this machine, without a key".into()))
             }
         }
     }
+}
+
+/// Whether a page of another origin asks. This listener's own page names the address that it asks at; its connections are
+/// not encrypted, so that is all there is to an origin.
+fn is_from_elsewhere(request: &Request) -> bool {
+    let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let own = text(header::HOST).map(|host| format!("http://{host}"));
+    request.headers().contains_key(header::ORIGIN) && text(header::ORIGIN) != own.as_deref()
 }
 
 fn is_loopback(request: &Request) -> bool {

@@ -13,6 +13,7 @@
 //! | `GET /admin/subservers` | the models' threads, with their counters |
 //! | `POST /admin/drain` | takes no more requests |
 //! | `GET /admin/openapi.json` | all of this for programs |
+//! | `GET /` | all of this for people: the policies' page |
 
 mod access;
 mod error;
@@ -30,6 +31,7 @@ use axum::routing::{get, post};
 use tokio::sync::Semaphore;
 
 use crate::http::{ApiError, App};
+use crate::page::PageFile;
 use error::AdminError;
 
 pub use access::{Access, AccessError};
@@ -72,5 +74,9 @@ pub fn router(app: Arc<App>, access: Access) -> Router {
             path: request.uri().path().to_owned(),
         })
         .layer(axum::middleware::from_fn_with_state(admin.clone(), access::require))
+        // Below the layer: a browser has no key until its page asks for one.
+        .route("/", get(async || PageFile::Policies))
+        .route("/app.js", get(async || PageFile::Script))
+        .route("/style.css", get(async || PageFile::Style))
         .with_state(admin)
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::{Value as Json, json};
 use tokenrouter_policy::{OptionInfo, Setting, Value};
 
 /// An option's bounds in requests, as the deployment file writes it.
@@ -76,6 +77,19 @@ impl RequestOptions {
         Ok(())
     }
 
+    /// By option: whether requests may set it, or the bounds of a number, null for none.
+    pub fn to_json(&self) -> Json {
+        let finite = |bound: f64| bound.is_finite().then_some(bound);
+        let options = self.0.iter().map(|(name, option)| {
+            let allowed = match option {
+                RequestOption::Allowed(allowed) => json!(allowed),
+                RequestOption::Range(OptionRange { min, max }) => json!({ "min": finite(*min), "max": finite(*max) }),
+            };
+            (name.clone(), allowed)
+        });
+        Json::Object(options.collect())
+    }
+
     /// Whether a request may set an option to a value.
     ///
     /// # Errors
@@ -144,6 +158,13 @@ mod tests {
         ] {
             assert_eq!(allow(text, value).err().as_deref(), refusal, "{text}");
         }
+    }
+
+    #[test]
+    fn clients_are_told_the_bounds() {
+        let told = options("threshold = { min = 0.1 }\nunit = false\nother = true").to_json();
+        let expected = json!({ "other": true, "threshold": { "min": 0.1, "max": null }, "unit": false });
+        assert_eq!(told, expected);
     }
 
     #[test]

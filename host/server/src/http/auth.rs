@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
 use super::ApiError;
+use crate::page::PageFile;
 
 /// Shortest key that is accepted, in bytes: shorter ones are slips, or can be guessed.
 pub const KEY_BYTES_MIN: usize = 16;
@@ -181,10 +182,13 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// Lets a request through that has a key, that asks for health, or that a browser sends to see what it may (`OPTIONS`).
+/// Lets a request through that has a key, that asks for health or for the page's files, or that a browser sends to see what it may (`OPTIONS`).
 pub(super) async fn require(State(keys): State<Arc<Keys>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let open = path == "/health" || path.starts_with("/health/") || request.method() == Method::OPTIONS;
+    let open = path == "/health"
+        || path.starts_with("/health/")
+        || PageFile::of_path(path).is_some()
+        || request.method() == Method::OPTIONS;
     if !open && let Err(error) = keys.check(request.headers()) {
         return error.into_response();
     }

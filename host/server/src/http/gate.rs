@@ -13,6 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 
 use super::{Access, ApiError, App, router};
+use crate::page::PageFile;
 
 /// An address that is listened at, before and after the API is there. Clones are of the same gate.
 #[derive(Clone, Default)]
@@ -50,6 +51,7 @@ fn while_loading(path: &str) -> Response<Body> {
             let body = json!({ "status": "not ready", "reason": "the models are being loaded" });
             (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
         }
-        _ => ApiError::Loading.into_response(),
+        // The page says itself that models are loaded, and asks again.
+        _ => PageFile::of_path(path).map_or_else(|| ApiError::Loading.into_response(), PageFile::into_response),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Map, Value, json};
+use tokenrouter_engine::Served;
 use tokenrouter_engine::stats::ModelStats;
 
 use super::openapi::{json_response, operation};
@@ -22,7 +23,8 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Json<Value> {
         "ready": app.engine.ready().is_ok(),
         "models": app.models.iter().map(model).collect::<Vec<_>>(),
         "heads": app.heads.iter().map(head).collect::<Vec<_>>(),
-        "policies": app.policies().iter().map(policy).collect::<Vec<_>>(),
+        "policies": app.engine.traffic().policies.iter().map(|served| policy(served)).collect::<Vec<_>>(),
+        "request_options": app.request_options.to_json(),
         "on_failure": app.on_failure,
         "launch": app.launch,
         "limits": {
@@ -81,7 +83,8 @@ fn head(head: &LoadedHead) -> Value {
     })
 }
 
-fn policy(policy: &LoadedPolicy) -> Value {
+fn policy(served: &Served) -> Value {
+    let policy = LoadedPolicy::of(served.name(), served.generation());
     let values = policy
         .options
         .iter()
@@ -93,6 +96,7 @@ fn policy(policy: &LoadedPolicy) -> Value {
         .map(|option| option.name.as_str());
     json!({
         "name": policy.name,
+        "generation": served.id().0,
         "version": policy.version,
         "summary": policy.summary,
         "sha256": policy.digest,
@@ -144,6 +148,7 @@ pub(super) fn schema() -> Value {
             "ready": { "type": "boolean" },
             "models": objects,
             "policies": objects,
+            "request_options": { "type": "object", "description": "What the operator lets requests set: by option, false or bounds" },
             "on_failure": { "type": "string" },
             "launch": { "type": "string" },
             "limits": { "type": "object" },

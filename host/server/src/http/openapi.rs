@@ -5,7 +5,7 @@ use axum::Json;
 use serde_json::{Map, Value, json};
 
 use super::routes::ROUTES;
-use super::{chat, completions, error, health, info, models};
+use super::{chat, completions, error, health, info, models, timeline};
 
 pub(super) async fn show() -> Json<Value> {
     Json(document())
@@ -18,6 +18,7 @@ fn schemas() -> Map<String, Value> {
     schemas.insert("Health".to_owned(), health::schema());
     schemas.insert("Info".to_owned(), info::schema());
     schemas.insert("ModelList".to_owned(), models::schema());
+    schemas.insert("Timeline".to_owned(), timeline::schema());
     schemas.extend(completions::schemas());
     schemas.extend(chat::schemas());
     schemas

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::routing::{MethodRouter, get, post};
 use serde_json::Value;
 
-use super::{App, chat, completions, health, info, metrics, models, openapi, tokenize};
+use super::{App, chat, completions, health, info, metrics, models, openapi, page, timeline, tokenize};
 
 /// One path with one method.
 pub(super) struct Route {
@@ -63,5 +63,9 @@ pub(super) const ROUTES: &[Route] = &[
     route("get", "/health/ready", || get(health::ready), health::ready_operation),
     route("get", "/info", || get(info::show), info::show_operation),
     route("get", "/metrics", || get(metrics::show), metrics::show_operation),
+    route("get", "/timeline", || get(timeline::show), timeline::show_operation),
+    route("get", "/", || get(page::answers), page::answers_operation),
+    route("get", "/app.js", || get(page::script), page::script_operation),
+    route("get", "/style.css", || get(page::style), page::style_operation),
     route("get", "/openapi.json", || get(openapi::show), openapi::show_operation),
 ];

@@ -16,6 +16,7 @@ mod sampling;
 pub(super) mod schema;
 mod shape;
 mod sse;
+mod steps;
 mod stopping;
 mod unknown;
 mod unsupported;
@@ -28,6 +29,7 @@ use axum::extract::Request;
 use axum::http::HeaderName;
 use axum::response::{IntoResponse as _, Response};
 use tokenrouter_core::TokenId;
+use tokenrouter_core::signal::Signal;
 use tokenrouter_engine::stream::AnswerStream;
 use tokenrouter_model::text::{ChatTemplate, Tokenizer};
 
@@ -105,6 +107,8 @@ struct Context {
     params: Params,
     /// Empty unless the client wants them back.
     prompts: Vec<Vec<TokenId>>,
+    /// What the policy of each answer sees, by model; empty unless the client wants to know.
+    signals: Vec<Vec<Vec<Signal>>>,
 }
 
 /// Answers a request. `read` makes of the body what is asked; it runs on a thread that may take its time.
@@ -158,6 +162,7 @@ impl<S: Shape> Running<S> {
             app.models.iter().map(|model| model.name.clone()).collect(),
         );
         let seeds = streams.iter().map(AnswerStream::seed).collect();
+        let signals = streams.iter().map(|stream| stream.signals().to_vec()).collect();
         let answers = Answers::new(streams);
         log.routed_by(&answers.generations());
         let tally = Tally::new(prompts.iter().map(Vec::len).sum(), app.models.len());
@@ -180,6 +185,7 @@ impl<S: Shape> Running<S> {
                 frame,
                 params,
                 prompts,
+                signals,
             },
         }
     }

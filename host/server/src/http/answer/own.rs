@@ -6,7 +6,7 @@ use super::{Fields, kind};
 use crate::deployment::{OptionValue, RequestOptions};
 use crate::http::ApiError;
 
-const NAMES: [&str; 2] = ["options", "attribution"];
+const NAMES: [&str; 3] = ["options", "attribution", "steps"];
 
 /// What the object says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +15,8 @@ pub(in crate::http) struct Own {
     pub(super) options: Vec<Setting>,
     /// Whether each choice tells which model wrote which token, and every handoff.
     pub(super) attribution: bool,
+    /// Whether it also tells the steps behind every token: candidates, signals, decisions.
+    pub(super) steps: bool,
 }
 
 impl Own {
@@ -25,11 +27,14 @@ impl Own {
         if let Some(name) = own.names().find(|name| !NAMES.contains(name)) {
             return Err(own.refuse(name, &format!("is not known; there are {}", NAMES.join(", "))));
         }
+        let steps = own.boolean("steps")?.unwrap_or(false);
         Ok(Self {
             options: own
                 .object("options")?
                 .map_or(Ok(Vec::new()), |options| settings(&options, allowed))?,
-            attribution: own.boolean("attribution")?.unwrap_or(false),
+            // Steps are told with their token.
+            attribution: own.boolean("attribution")?.unwrap_or(false) || steps,
+            steps,
         })
     }
 }

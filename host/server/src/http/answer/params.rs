@@ -142,6 +142,7 @@ impl Params {
                 grammar: grammar.clone(),
                 logprobs: self.logprobs,
                 attribution: self.own.attribution,
+                steps: self.own.steps,
                 target: self.target.clone(),
                 options: self.own.options.clone(),
             }));

@@ -6,6 +6,7 @@ use tokenrouter_core::TokenId;
 use tokenrouter_engine::stream::{Ended, Handoff, Stopped, Written};
 
 use super::answers::Tally;
+use super::steps::{Step, steps};
 use super::{Context, Part, Shape};
 use crate::http::App;
 
@@ -68,6 +69,8 @@ struct Attributed<'a> {
     bytes: Vec<u8>,
     model: &'a str,
     after_handoff: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<Vec<Step<'a>>>,
 }
 
 /// A handoff, after so many tokens of the answer.
@@ -105,12 +108,23 @@ pub(super) enum Told<'a> {
     Whole(&'a Part, &'a Ended),
 }
 
+/// A part that has nothing.
+static NOTHING: Part = Part {
+    text: String::new(),
+    tokens: Vec::new(),
+    finish_reason: None,
+};
+
 impl Context {
     /// A part of a choice; `None` for an opening that has nothing.
-    pub(super) fn choice<S: Shape>(&self, shape: &mut S, index: usize, told: &Told<'_>) -> Option<Choice<'_, S::Body>> {
-        let nothing = Part::default();
+    pub(super) fn choice<'a, S: Shape>(
+        &'a self,
+        shape: &mut S,
+        index: usize,
+        told: &Told<'a>,
+    ) -> Option<Choice<'a, S::Body>> {
         let (part, ended, first) = match told {
-            Told::Opening => (&nothing, None, true),
+            Told::Opening => (&NOTHING, None, true),
             Told::Chunk(part, ended) => (*part, *ended, false),
             Told::Whole(part, ended) => (*part, Some(*ended), true),
         };
@@ -139,11 +153,26 @@ impl Context {
             seed: self.frame.seeds[index],
             prompt_token_ids: (ids && first).then(|| self.prompts[index / self.params.n].clone()),
             token_ids: ids.then(|| part.tokens.iter().map(|written| written.token).collect()),
-            attribution: attribution.then(|| attribute(&self.app, &part.tokens)),
+            attribution: attribution.then(|| self.attribute(index, &part.tokens)),
             handoffs: ended
                 .filter(|_| attribution)
                 .map(|ended| moved(&self.app, &ended.handoff_log)),
         })
+    }
+
+    /// The tokens with their text. A token that is only a part of a character has U+FFFD in its text, but all of its bytes.
+    fn attribute<'a>(&'a self, index: usize, written: &'a [Written]) -> Vec<Attributed<'a>> {
+        let (app, tokenizer) = (&*self.app, self.app.engine.tokenizer());
+        let tells_steps = self.params.own.steps;
+        let attributed = |written: &'a Written| Attributed {
+            id: written.token,
+            token: tokenizer.token_text(written.token),
+            bytes: tokenizer.token_bytes(written.token),
+            model: &app.models[written.model.index()].name,
+            after_handoff: written.after_handoff,
+            steps: tells_steps.then(|| steps(app, &self.signals[index], &written.steps)),
+        };
+        written.iter().map(attributed).collect()
     }
 }
 
@@ -180,19 +209,6 @@ impl<'a> Usage<'a> {
             },
         }
     }
-}
-
-/// The tokens with their text. A token that is only a part of a character has U+FFFD in its text, but all of its bytes.
-fn attribute<'a>(app: &'a App, written: &[Written]) -> Vec<Attributed<'a>> {
-    let tokenizer = app.engine.tokenizer();
-    let attributed = |written: &Written| Attributed {
-        id: written.token,
-        token: tokenizer.token_text(written.token),
-        bytes: tokenizer.token_bytes(written.token),
-        model: &app.models[written.model.index()].name,
-        after_handoff: written.after_handoff,
-    };
-    written.iter().map(attributed).collect()
 }
 
 fn moved<'a>(app: &'a App, handoffs: &[Handoff]) -> Vec<Moved<'a>> {

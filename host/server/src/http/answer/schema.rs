@@ -85,6 +85,7 @@ fn shared_fields() -> Map<String, Value> {
             "properties": {
                 "options": { "type": ["object", "null"], "description": "Of the policy, for this request; /info lists them" },
                 "attribution": flag(),
+                "steps": flag(),
             },
             "additionalProperties": false,
         },
@@ -122,6 +123,19 @@ fn format_fields() -> Value {
 /// A whole answer or an object of a stream. `body` are the fields that a choice has of its endpoint.
 pub(in crate::http) fn answer(object: &[&str], body: Value) -> Value {
     let ids = json!({ "type": "array", "items": { "type": "integer" } });
+    let step = json!({
+        "type": "object",
+        "required": ["model", "id", "token", "signals", "to", "committed"],
+        "properties": {
+            "model": { "type": "string", "description": "Who wrote the candidate" },
+            "id": { "type": "integer" },
+            "token": { "type": "string" },
+            "signals": { "type": "object", "description": "What the policy saw: a number by name, a list for top-k ones, null for what is no number" },
+            "to": { "type": "string", "description": "Who was to go on" },
+            "committed": { "type": "boolean" },
+        },
+        "additionalProperties": false,
+    });
     let attributed = json!({
         "type": "object",
         "required": ["id", "token", "bytes", "model", "after_handoff"],
@@ -131,6 +145,7 @@ pub(in crate::http) fn answer(object: &[&str], body: Value) -> Value {
             "bytes": ids,
             "model": { "type": "string", "description": "Who wrote it" },
             "after_handoff": { "type": "boolean" },
+            "steps": { "type": "array", "items": step, "description": "With `steps`: those since the token before it; the last wrote it" },
         },
         "additionalProperties": false,
     });

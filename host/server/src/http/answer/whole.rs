@@ -19,10 +19,11 @@ pub(super) async fn respond<S: Shape>(mut running: Running<S>) -> Response {
                 log,
                 ..
             } = &mut running;
-            let choice = |(index, (part, ended)): (usize, &(Part, Ended))| {
-                context.choice(shape, index, &Told::Whole(part, ended))
-            };
-            let choices = parts.iter().enumerate().filter_map(choice).collect();
+            let choices = parts
+                .iter()
+                .enumerate()
+                .filter_map(|(index, (part, ended))| context.choice(shape, index, &Told::Whole(part, ended)))
+                .collect();
             let usage = Some(Some(Usage::new(&context.app, tally)));
             let response = Json(context.frame.object(S::WHOLE, choices, usage)).into_response();
             log.answered(tally);

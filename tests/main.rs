@@ -26,4 +26,5 @@ mod service;
 mod start;
 mod streams;
 mod swap;
+mod terminal;
 mod watching;

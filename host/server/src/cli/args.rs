@@ -12,12 +12,14 @@ use tokenrouter_policy::Setting;
 use super::admin::{ADMIN_EXAMPLES, AdminArgs};
 use super::administration::AdministrationArgs;
 use super::calibrate::{CALIBRATE_EXAMPLES, CalibrateArgs};
+use super::chat::{CHAT_EXAMPLES, ChatArgs};
 use super::gpu_check::{GPU_CHECK_EXAMPLES, GpuCheckArgs};
 use super::heads::{HEADS_EXAMPLES, HeadsArgs};
 use super::plan::{PLAN_EXAMPLES, PlanArgs};
 use super::policy::{POLICY_EXAMPLES, PolicyArgs};
 use super::record::RecordArgs;
 use super::simulate::{SIMULATE_EXAMPLES, SimulateArgs};
+use super::top::{TOP_EXAMPLES, TopArgs};
 
 const ABOUT: &str = "Serves one answer from several language models: a small model writes, and after every token a routing \
     policy decides who writes the next";
@@ -60,6 +62,12 @@ pub(super) enum Command {
     /// Serve a deployment over HTTP (what the command does without a subcommand)
     #[command(after_help = EXAMPLES)]
     Serve(ServeArgs),
+    /// Ask in a terminal; tokens have the colour of the model that wrote them
+    #[command(after_help = CHAT_EXAMPLES)]
+    Chat(ChatArgs),
+    /// Watch what the models of a running host do
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(TopArgs),
     /// Upload, activate, try and roll back policies of a running host
     #[command(after_help = ADMIN_EXAMPLES)]
     Admin(AdminArgs),
@@ -83,9 +91,9 @@ pub(super) enum Command {
     GpuCheck(GpuCheckArgs),
 }
 
-/// Options of `serve`. Each wins over the deployment file.
-#[derive(Debug, Args)]
-pub(super) struct ServeArgs {
+/// Which deployment, and how it routes. Each wins over the deployment file.
+#[derive(Clone, Debug, Args)]
+pub(super) struct DeploymentArgs {
     /// Deployment file (TOML) [default: the built-in deployment "tiny"]
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
@@ -98,13 +106,20 @@ pub(super) struct ServeArgs {
     /// [1,2.5], or else a text. Added to the deployment's options, and wins over them
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub(super) plugin_config: Vec<Setting>,
-    /// Address to listen at [default: the deployment's, 127.0.0.1:30000 if it has none]
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(super) listen: Option<String>,
     /// When an idle model starts its next step: eager, threshold (planned while serving), threshold:B0,B1,... (a number of
     /// requests for each model), lookahead, step-sync or model-sync [default: the deployment's, lookahead if it has none]
     #[arg(long, value_name = "RULE")]
     pub(super) launch: Option<Launch>,
+}
+
+/// Options of `serve`. Each wins over the deployment file.
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    pub(super) deployment: DeploymentArgs,
+    /// Address to listen at [default: the deployment's, 127.0.0.1:30000 if it has none]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) listen: Option<String>,
     /// How long running requests may take to finish after Ctrl-C or SIGTERM, in seconds; a second signal ends at once
     /// [default: the deployment's, 30 if it has none]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
@@ -133,9 +148,9 @@ fn seconds(text: &str) -> Result<Whole<0, 86_400>, String> {
     Whole::try_from(number).map_err(|error| error.to_string())
 }
 
-impl ServeArgs {
-    /// The deployment that is to be served: the file's or the built-in one, with the options of the command line.
-    pub(super) fn deployment(self) -> Result<DeploymentFile, DeploymentError> {
+impl DeploymentArgs {
+    /// The file's deployment or the built-in one, with the options of the command line.
+    pub(super) fn file(self) -> Result<DeploymentFile, DeploymentError> {
         let mut file = match &self.config {
             Some(path) => DeploymentFile::read(path)?,
             None => DeploymentFile::built_in()?,
@@ -152,11 +167,19 @@ impl ServeArgs {
                 .options
                 .insert(setting.name, OptionValue::from(&setting.value));
         }
-        if let Some(listen) = self.listen {
-            file.server.listen = listen;
-        }
         if let Some(launch) = self.launch {
             file.launch.rule = launch;
+        }
+        Ok(file)
+    }
+}
+
+impl ServeArgs {
+    /// The deployment that is to be served.
+    pub(super) fn deployment(self) -> Result<DeploymentFile, DeploymentError> {
+        let mut file = self.deployment.file()?;
+        if let Some(listen) = self.listen {
+            file.server.listen = listen;
         }
         if let Some(path) = self.api_key_file {
             // A path on the command line counts from the working directory.

@@ -7,6 +7,8 @@ mod administration;
 mod args;
 mod banner;
 mod calibrate;
+mod chat;
+mod connection;
 mod gpu_check;
 mod heads;
 mod logging;
@@ -19,6 +21,7 @@ mod serve;
 mod signals;
 mod simulate;
 mod table;
+mod top;
 mod workload;
 
 #[cfg(test)]
@@ -59,6 +62,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Heads(args)) => heads::run(args),
         Some(Command::GpuCheck(args)) => gpu_check::run(&args),
+        Some(Command::Chat(args)) => chat::run(args),
+        Some(Command::Top(args)) => top::run(&args),
         None => serve::serve(cli.serve),
     };
     let (error, code) = match ended {

@@ -3,6 +3,9 @@
 mod catalog;
 mod text;
 
+#[cfg(test)]
+mod operators;
+
 use std::sync::Arc;
 
 use axum::extract::State;

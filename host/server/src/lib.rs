@@ -16,4 +16,6 @@ pub mod deployment;
 pub mod http;
 mod page;
 pub mod policies;
+#[cfg(test)]
+mod reference;
 pub mod trace;

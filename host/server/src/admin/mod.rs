@@ -36,6 +36,8 @@ use error::AdminError;
 
 pub use access::{Access, AccessError};
 pub use listen::{AdminListenError, AdminServer};
+#[cfg(test)]
+pub(crate) use openapi::document as openapi_document;
 
 /// Requests to the admin API that may be worked on at once.
 const REQUESTS_MAX: usize = 8;

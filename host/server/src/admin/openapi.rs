@@ -137,7 +137,7 @@ pub(super) async fn show() -> Json<Value> {
     Json(document())
 }
 
-fn document() -> Value {
+pub(crate) fn document() -> Value {
     let mut paths = Map::new();
     for operation in &OPERATIONS {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));

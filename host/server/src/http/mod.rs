@@ -40,6 +40,8 @@ pub use completions::completion_jobs;
 pub use error::ApiError;
 pub use gate::Gate;
 pub use names::ModelNames;
+#[cfg(test)]
+pub(crate) use openapi::document as openapi_document;
 pub use serve::{BindError, Server};
 pub use tls::TlsError;
 

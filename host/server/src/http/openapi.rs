@@ -24,7 +24,7 @@ fn schemas() -> Map<String, Value> {
     schemas
 }
 
-fn document() -> Value {
+pub(crate) fn document() -> Value {
     let mut paths = Map::new();
     for route in ROUTES {
         paths.entry(route.path).or_insert_with(|| json!({}))[route.method] = with_errors((route.operation)());

@@ -45,18 +45,26 @@ export async function answers(): Promise<void> {
     radio.addEventListener("change", () => [first, second].forEach((panel) => panel.clear()));
   });
   bindAsking(shown, timeline);
-  window.setInterval(() => void look(), LOOK_MS);
+  window.setInterval(() => void look([first, second]), LOOK_MS);
+}
+
+/** What is served, and the names that `model` may have. */
+async function served(): Promise<[Info, string[]]> {
+  const [info, models] = await Promise.all([
+    api.get<Info>("/info"),
+    api.get<{ data: { id: string }[] }>("/v1/models"),
+  ]);
+  return [info, models.data.map((model) => model.id)];
 }
 
 /** Waits for the server, and for a key if it wants one. */
 async function connect(): Promise<[Info, string[]]> {
   for (;;) {
     try {
-      const info = await api.get<Info>("/info");
-      const models = await api.get<{ data: { id: string }[] }>("/v1/models");
+      const found = await served();
       show(byId("error"), "");
-      state(info.ready);
-      return [info, models.data.map((model) => model.id)];
+      state(found[0].ready);
+      return found;
     } catch (error) {
       await troubleWith(error);
     }
@@ -77,14 +85,15 @@ async function troubleWith(error: unknown): Promise<void> {
   await new Promise((resolve) => window.setTimeout(resolve, RETRY_MS));
 }
 
-async function look(): Promise<void> {
+async function look(panels: Panel[]): Promise<void> {
   if (document.hidden) {
     return;
   }
   try {
-    const info = await api.get<Info>("/info");
+    const [info, models] = await served();
     state(info.ready);
     byId("policies").replaceChildren(policiesTable(info));
+    panels.forEach((panel) => panel.update(info, models));
   } catch (error) {
     state(false, error instanceof HttpError && error.status > 0 ? explain(error) : "not reachable");
   }

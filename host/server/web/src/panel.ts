@@ -23,13 +23,13 @@ export class Panel {
   constructor(
     side: string,
     private readonly api: Api,
-    private readonly info: Info,
+    private info: Info,
     private readonly colours: Colours,
     models: string[],
     chosen: string,
   ) {
-    const named = models.map((id) => el("option", { value: id, ...(id === chosen ? { selected: "" } : {}) }, this.title(id)));
-    this.select = el("select", { id: `${side}-model` }, ...named);
+    this.select = el("select", { id: `${side}-model` });
+    this.fill(models, chosen);
     this.select.addEventListener("change", () => this.choose());
     this.options = new Options(side, info);
     const label = el("label", { for: `${side}-model` }, "Answered by");
@@ -42,6 +42,17 @@ export class Panel {
   /** The name that the request's `model` has. */
   get model(): string {
     return this.select.value;
+  }
+
+  /** What is served has changed. What was chosen stays so, if it is still there. */
+  update(info: Info, models: string[]): void {
+    const before = this.policy(this.model)?.generation;
+    const chosen = this.model;
+    this.info = info;
+    this.fill(models, models.includes(chosen) ? chosen : info.deployment);
+    if (this.model !== chosen || this.policy(this.model)?.generation !== before) {
+      this.choose();
+    }
   }
 
   clear(): void {
@@ -108,6 +119,16 @@ export class Panel {
     if (chunk.usage) {
       totals.settle(chunk.usage);
     }
+  }
+
+  private fill(models: string[], chosen: string): void {
+    const options = models.map((id) => el("option", { value: id }, this.title(id)));
+    const same = options.every((option, index) => this.select.options[index]?.isEqualNode(option));
+    if (!same || options.length !== this.select.options.length) {
+      // Otherwise a list that is open would close.
+      this.select.replaceChildren(...options);
+    }
+    this.select.value = chosen;
   }
 
   private choose(): void {

@@ -15,11 +15,13 @@ export class Timeline {
   private readonly canvas: HTMLCanvasElement;
   private readonly readout = el("p", { class: "readout", role: "status" });
   private readonly table = el("div", { class: "scroll" });
-  private readonly stores: StepStore[];
+  private stores: StepStore[];
   private readonly names: string[];
   /** Answers that run. */
   private running = 0;
   private timer: number | undefined;
+  /** The host's clock at the last look. */
+  private now = 0;
   private picked: { lane: number; number: number } | undefined;
 
   constructor(
@@ -69,10 +71,15 @@ export class Timeline {
     try {
       const reply = await this.api.get<TimelineReply>(`/timeline?after=${after}&steps=${STEPS}`);
       byId("rule").textContent = reply.launch;
+      if (reply.now_us < this.now) {
+        // The host was started anew and counts from the beginning.
+        this.stores = this.names.map(() => new StepStore());
+      }
+      this.now = reply.now_us;
       reply.models.forEach((model, index) => this.stores[index]?.push(model.steps));
       this.draw();
     } catch (error) {
-      // A server that was restarted counts from the beginning; everything else is told by whoever asks for answers.
+      // Whoever asks for answers tells what is wrong.
       if (!(error instanceof HttpError)) {
         throw error;
       }

@@ -148,7 +148,9 @@ test("a server with keys asks for one and says when it is wrong", async () => {
   }
 });
 
-test("the admin page replaces the policy and goes back", async () => {
+test("the admin page replaces the policy and goes back, and the other page shows it", async () => {
+  const clients = await openPage(browser, server.url);
+  await clients.page.waitForSelector("#A-model");
   const { page, errors, close } = await openPage(browser, server.admin);
   await page.fill("#key", ADMIN_KEY);
   await page.click("#key-form button");
@@ -161,6 +163,10 @@ test("the admin page replaces the policy and goes back", async () => {
   const done = (text) => page.waitForFunction((text) => document.querySelector("#done")?.textContent?.includes(text), text);
   await done("upload random: random, generation 2. Default: random, generation 2.");
   assert.deepEqual(await findings(page), []);
+  await clients.page.waitForSelector('#A-model option[value="tiny@random"]', { state: "attached" });
+  assert.equal(await clients.page.locator('#A-model option[value="tiny"]').textContent(), "tiny (default: random)");
+  assert.deepEqual(clients.errors, []);
+  await clients.close();
   await page.getByRole("button", { name: "Roll back to r-stitch" }).click();
   await done("Default: r-stitch, generation 1.");
   await page.fill("#options", '{"share": "much"}');

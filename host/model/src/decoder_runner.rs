@@ -1,15 +1,16 @@
 //! The runner of a decoder with weights: forward, sample, evaluate heads, then compute signals row by row.
 
+use candle_core::{DType, Device, Tensor};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::signal::Signal;
 use tokenrouter_core::step::StepBatch;
 
 use crate::check;
-use crate::config::Qwen3Config;
-use crate::decoder::{Decoder, KvPool, Outputs};
+use crate::config::DecoderConfig;
+use crate::decoder::{CpuOptions, Decoder, KvPool, Outputs};
 use crate::descending::Descending;
 use crate::error::ModelError;
-use crate::heads::{Head, HeadError, HeadFile, HeadStep, HeadTarget, Heads};
+use crate::heads::{Head, HeadError, HeadFile, HeadInput, HeadStep, HeadTarget, Heads};
 use crate::logprobs;
 use crate::runner::{ModelInfo, RowAsk, Runner, StepOutput};
 use crate::sampler::Sampler;
@@ -21,7 +22,7 @@ use crate::weights::Weights;
 #[derive(Debug)]
 pub struct DecoderRunner {
     info: ModelInfo,
-    config: Qwen3Config,
+    config: DecoderConfig,
     decoder: Decoder,
     kv: KvPool,
     sampler: Sampler,
@@ -29,6 +30,8 @@ pub struct DecoderRunner {
     /// For log-probabilities; kept and refilled.
     tokens: Descending,
     heads: Heads,
+    /// The embedding table in f32 for heads that read it; empty without any.
+    embedding: Tensor,
 }
 
 impl DecoderRunner {
@@ -38,15 +41,36 @@ impl DecoderRunner {
     /// # Errors
     /// When the model's files are missing, damaged, or of an architecture or shape that cannot be served.
     pub fn load(source: &Source, index: ModelIndex) -> Result<Self, ModelError> {
-        Self::new(source.config()?, &mut source.weights()?, index)
+        Self::load_with(source, index, CpuOptions::default())
+    }
+
+    /// The same with a choice of threads and of how weights are held.
+    ///
+    /// # Errors
+    /// As [`DecoderRunner::load`], and when the system gives no threads.
+    pub fn load_with(source: &Source, index: ModelIndex, options: CpuOptions) -> Result<Self, ModelError> {
+        Self::with_options(source.config()?, &mut source.weights()?, index, options)
     }
 
     /// The same from a configuration and weights at hand; the decoder takes its tensors out of `weights`.
     ///
     /// # Errors
     /// When a tensor is missing, of another shape than `config` says, or of a type that cannot be read.
-    pub fn new(config: Qwen3Config, weights: &mut Weights, index: ModelIndex) -> Result<Self, ModelError> {
-        let decoder = Decoder::new(&config, weights)?;
+    pub fn new(config: DecoderConfig, weights: &mut Weights, index: ModelIndex) -> Result<Self, ModelError> {
+        Self::with_options(config, weights, index, CpuOptions::default())
+    }
+
+    /// The same with a choice of threads and of how weights are held.
+    ///
+    /// # Errors
+    /// As [`DecoderRunner::new`], and when the system gives no threads.
+    pub fn with_options(
+        config: DecoderConfig,
+        weights: &mut Weights,
+        index: ModelIndex,
+        options: CpuOptions,
+    ) -> Result<Self, ModelError> {
+        let decoder = Decoder::with_options(&config, weights, options)?;
         let info = ModelInfo {
             parameters: config.parameters(),
             vocabulary: config.vocab_size as u32,
@@ -65,7 +89,13 @@ impl DecoderRunner {
             signals: Signals::default(),
             tokens: Descending::default(),
             heads: Heads::default(),
+            embedding: Tensor::zeros((0, 0), DType::F32, &Device::Cpu)?,
         })
+    }
+
+    /// The decoder.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
     }
 }
 
@@ -85,6 +115,15 @@ impl Runner for DecoderRunner {
             hidden_size: self.config.hidden_size,
             vocabulary: self.config.vocab_size,
         };
+        if file.header().reads(HeadInput::Token) && self.embedding.elem_count() == 0 {
+            let (rows, width) = (self.config.vocab_size, self.config.hidden_size);
+            let mut table = vec![0.0; rows * width];
+            for (token, row) in (0..).zip(table.chunks_exact_mut(width)) {
+                self.decoder.embed(token, row);
+            }
+            let table = Tensor::from_vec(table, (rows, width), &Device::Cpu);
+            self.embedding = table.map_err(ModelError::from)?;
+        }
         self.heads.add(name, Head::new(file, target)?);
         Ok(())
     }
@@ -100,27 +139,25 @@ impl Runner for DecoderRunner {
         check::step(batch, asks, plans, &self.info, self.kv.blocks(), |name| {
             self.heads.has(name)
         })?;
-        let Some(Outputs { hidden, logits }) = self.decoder.forward(batch, &self.kv)? else {
+        let Outputs { hidden, logits } = self.decoder.forward(batch, &mut self.kv);
+        if logits.is_empty() {
             return Ok(());
-        };
-        let (storage, layout) = logits.storage_and_layout();
-        let candle_core::Storage::Cpu(storage) = &*storage else {
-            return Err(ModelError::Step("logits are not in the memory of the CPU".to_owned()));
-        };
-        let logits = &storage.as_slice::<f32>()?[layout.start_offset()..];
+        }
         let rows = || logits.chunks_exact(self.info.vocabulary as usize);
         for ((position, ask), logits) in candidate_positions(batch).zip(asks).zip(rows()) {
             let candidate = self.sampler.sample(logits, ask, position);
             out.candidates.push(candidate.unwrap_or(0));
             out.finite.push(candidate.is_some());
         }
-        let step = HeadStep {
-            hidden: &hidden,
-            embedding: self.decoder.embedding(),
-            logits,
-            candidates: &out.candidates,
-        };
-        self.heads.evaluate(&step, asks, plans, &out.finite)?;
+        if !self.heads.is_empty() {
+            let step = HeadStep {
+                hidden: &Tensor::from_slice(hidden, (asks.len(), self.config.hidden_size), &Device::Cpu)?,
+                embedding: &self.embedding,
+                logits,
+                candidates: &out.candidates,
+            };
+            self.heads.evaluate(&step, asks, plans, &out.finite)?;
+        }
         for (row, ((position, ask), logits)) in candidate_positions(batch).zip(asks).zip(rows()).enumerate() {
             if !self.heads.finite(row) {
                 (out.candidates[row], out.finite[row]) = (0, false);

@@ -47,6 +47,14 @@ pub enum ModelError {
         /// What the reader found.
         what: String,
     },
+    /// A GGUF file is damaged, or has something that cannot be served.
+    #[error("{file} is no GGUF file that can be served: {what}")]
+    Gguf {
+        /// The file.
+        file: String,
+        /// What is wrong, and what would be right.
+        what: String,
+    },
     /// The weights lack a tensor that the configuration calls for.
     #[error("{origin}: tensor \"{name}\" is missing")]
     TensorMissing {
@@ -76,6 +84,14 @@ pub enum ModelError {
         name: String,
         /// Its element type, in the file's word.
         found: String,
+    },
+    /// The system gives no threads.
+    #[error("cannot start {threads} threads for a model: {source}")]
+    Threads {
+        /// Threads asked for.
+        threads: usize,
+        /// What the system said.
+        source: std::io::Error,
     },
     /// The KV pool does not fit in memory.
     #[error("a KV pool of {blocks} blocks ({bytes} bytes) does not fit in memory")]

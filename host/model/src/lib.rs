@@ -7,8 +7,10 @@
 //! | module | what it knows |
 //! |---|---|
 //! | [`source`], [`config`], [`weights`] | where a model comes from, its sizes, its tensors |
+//! | `gguf` | files that hold all of that |
 //! | [`decoder`] | the forward pass over a ragged batch and a paged KV pool |
-//! | `ops` | the operations of a decoder, each with an order of computation that does not depend on the batch |
+//! | `matrix`, `cpu` | its weight matrices, f32 or quantised; the threads and instructions that multiply with them |
+//! | `ops` | the operations of heads, and reductions whose order of computation does not depend on the batch |
 //! | [`sampler`], [`signals`] | from a row of logits to a candidate and to what a policy asked for |
 //! | [`shaping`], [`logprobs`] | what a request does to the logits before the draw, and what it is told of them |
 //! | [`heads`] | small networks whose scores a policy can ask for: their files, their evaluation, and checkpoints |
@@ -22,14 +24,17 @@
 
 mod check;
 pub mod config;
+mod cpu;
 pub mod cuda;
 pub mod decoder;
 mod decoder_runner;
 mod descending;
 pub mod error;
+mod gguf;
 pub mod grammar;
 pub mod heads;
 pub mod logprobs;
+mod matrix;
 pub mod null;
 mod ops;
 pub mod random;
@@ -41,6 +46,7 @@ pub mod source;
 pub mod text;
 pub mod weights;
 
+pub use decoder::{CpuOptions, WeightFormat};
 pub use decoder_runner::DecoderRunner;
 pub use error::ModelError;
 pub use logprobs::TokenLogprob;

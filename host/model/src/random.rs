@@ -4,7 +4,7 @@ use half::bf16;
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use tokenrouter_core::draw::{Purpose, uniform_f32};
 
-use crate::config::Qwen3Config;
+use crate::config::DecoderConfig;
 use crate::error::ModelError;
 
 /// Sizes of a model, in elements.
@@ -61,7 +61,7 @@ impl RandomSizes {
     ///
     /// # Errors
     /// When the sizes contradict each other.
-    pub fn config(&self) -> Result<Qwen3Config, ModelError> {
+    pub fn config(&self) -> Result<DecoderConfig, ModelError> {
         let json = serde_json::json!({
             "model_type": "qwen3", "vocab_size": self.vocabulary, "hidden_size": self.hidden,
             "intermediate_size": self.inner, "num_hidden_layers": self.layers, "num_attention_heads": self.heads,
@@ -69,7 +69,7 @@ impl RandomSizes {
             "max_position_embeddings": self.positions, "rope_theta": 1_000_000.0, "rms_norm_eps": 1e-6,
             "tie_word_embeddings": self.tied,
         });
-        Qwen3Config::parse(json.to_string().as_bytes(), "random model")
+        DecoderConfig::parse(json.to_string().as_bytes(), "random model")
     }
 
     /// A safetensors file of bf16 weights: matrices that keep the size of what they multiply, norms around 1.

@@ -1,4 +1,4 @@
-//! Where a model comes from: this binary, or a folder in Hugging Face's layout.
+//! Where a model comes from: this binary, a folder in Hugging Face's layout, or a GGUF file.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::config::Qwen3Config;
+use crate::config::DecoderConfig;
+use crate::cpu;
 use crate::error::ModelError;
-use crate::weights::Weights;
+use crate::gguf::GgufFile;
+use crate::weights::{Bytes, Weights};
 
 /// The models that are part of the binary: small decoders for arithmetic, so that a host runs without any file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,8 @@ pub enum Source {
     /// A folder with `config.json`, `tokenizer.json` and `model.safetensors`, or the last in shards with
     /// `model.safetensors.index.json`.
     Folder(PathBuf),
+    /// One file with everything.
+    Gguf(PathBuf),
 }
 
 /// One file with weights.
@@ -95,50 +99,58 @@ impl Source {
     ///
     /// # Errors
     /// When the file cannot be read or is not a configuration that this crate can serve.
-    pub fn config(&self) -> Result<Qwen3Config, ModelError> {
+    pub fn config(&self) -> Result<DecoderConfig, ModelError> {
         let bytes = match self {
+            Source::Gguf(path) => return GgufFile::open(path)?.config(),
             Source::Embedded(model) => Cow::Borrowed(model.files().config),
             Source::Folder(folder) => Cow::Owned(read(&folder.join(CONFIG))?),
         };
-        Qwen3Config::parse(&bytes, &self.file(CONFIG))
+        DecoderConfig::parse(&bytes, &self.file(CONFIG))
     }
 
-    /// The bytes of `tokenizer.json`.
+    /// The bytes of `tokenizer.json`; written from what the file says where there is none.
     ///
     /// # Errors
     /// When the file cannot be read.
     pub fn tokenizer(&self) -> Result<Cow<'static, [u8]>, ModelError> {
         match self {
+            Source::Gguf(path) => Ok(Cow::Owned(GgufFile::open(path)?.tokenizer()?)),
             Source::Embedded(model) => Ok(Cow::Borrowed(model.files().tokenizer)),
             Source::Folder(folder) => Ok(Cow::Owned(read(&folder.join(TOKENIZER))?)),
         }
     }
 
-    /// All weights, in f32. Shards are read one at a time, so that memory holds one of them beside the result.
+    /// All weights. Files are mapped: a tensor takes memory when a decoder takes it.
     ///
     /// # Errors
     /// When a file is missing or damaged.
     pub fn weights(&self) -> Result<Weights, ModelError> {
+        if let Source::Gguf(path) = self {
+            return GgufFile::open(path)?.weights();
+        }
         let mut weights = Weights::new(&self.to_string());
-        match self {
-            Source::Embedded(model) => weights.add(model.files().weights, &self.file(WEIGHTS))?,
-            Source::Folder(folder) => {
-                for shard in shards(folder)? {
-                    let path = folder.join(shard);
-                    weights.add(&read(&path)?, &path.display().to_string())?;
+        for file in self.weight_files()? {
+            match file {
+                WeightFile::Embedded(bytes, name) => weights.add_bytes(Bytes::Static(bytes), &name)?,
+                WeightFile::Path(path) => {
+                    weights.add_bytes(Bytes::Mapped(cpu::map(&path)?), &path.display().to_string())?;
                 }
             }
         }
         Ok(weights)
     }
 
-    /// The files with the weights, for readers of their own.
+    /// The safetensors files with the weights, for readers of their own.
     ///
     /// # Errors
-    /// When an index beside them cannot be read.
+    /// When an index beside them cannot be read, or the weights are in a file of another kind.
     pub(crate) fn weight_files(&self) -> Result<Vec<WeightFile>, ModelError> {
         match self {
             Source::Embedded(model) => Ok(vec![WeightFile::Embedded(model.files().weights, self.file(WEIGHTS))]),
+            Source::Gguf(path) => Err(ModelError::Gguf {
+                file: path.display().to_string(),
+                what: "GGUF files run on the CPU; a GPU needs a folder with safetensors".to_owned(),
+            }),
             Source::Folder(folder) => {
                 let shards = shards(folder)?.into_iter();
                 Ok(shards.map(|shard| WeightFile::Path(folder.join(shard))).collect())
@@ -150,6 +162,7 @@ impl Source {
         match self {
             Source::Embedded(_) => format!("{self}/{name}"),
             Source::Folder(folder) => folder.join(name).display().to_string(),
+            Source::Gguf(path) => path.display().to_string(),
         }
     }
 }
@@ -158,7 +171,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::Embedded(model) => write!(f, "embedded:tiny/{}", model.name()),
-            Source::Folder(folder) => folder.display().fmt(f),
+            Source::Folder(path) | Source::Gguf(path) => path.display().fmt(f),
         }
     }
 }

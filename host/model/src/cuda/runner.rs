@@ -17,7 +17,7 @@ use super::tensors::Tensors;
 use super::weights::Weights;
 use super::{CudaError, Device};
 use crate::check;
-use crate::config::Qwen3Config;
+use crate::config::DecoderConfig;
 use crate::decoder_runner::candidate_positions;
 use crate::descending::Descending;
 use crate::error::ModelError;
@@ -75,7 +75,7 @@ impl CudaRunner {
     /// As [`CudaRunner::load`].
     pub fn from_tensors(
         device: &Device,
-        config: &Qwen3Config,
+        config: &DecoderConfig,
         tensors: &Tensors,
         index: ModelIndex,
         options: CudaOptions,
@@ -91,7 +91,7 @@ impl CudaRunner {
     /// When the device cannot run or hold it.
     pub fn random(
         device: &Device,
-        config: &Qwen3Config,
+        config: &DecoderConfig,
         seed: u64,
         index: ModelIndex,
         options: CudaOptions,
@@ -103,7 +103,7 @@ impl CudaRunner {
 
     fn new(
         stream: Stream,
-        config: &Qwen3Config,
+        config: &DecoderConfig,
         weights: Weights,
         index: ModelIndex,
         options: CudaOptions,

@@ -3,7 +3,7 @@
 use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 
 use super::CudaError;
-use crate::config::Qwen3Config;
+use crate::config::{Architecture, DecoderConfig};
 
 /// Positions that one block of the attention kernel covers (`PARTITION` in `attention.cu`).
 pub(super) const PARTITION_TOKENS: usize = 256;
@@ -30,8 +30,11 @@ impl Sizes {
     ///
     /// # Errors
     /// When a kernel could not take them: says which, and what would be right.
-    pub(super) fn of(config: &Qwen3Config) -> Result<Self, CudaError> {
+    pub(super) fn of(config: &DecoderConfig) -> Result<Self, CudaError> {
         let refuse = |what: String| Err(CudaError::Sizes(what));
+        if config.architecture != Architecture::Qwen3 {
+            return refuse(format!("model_type is {:?}, expected qwen3", config.architecture));
+        }
         if !HEAD_DIMS.contains(&config.head_dim) {
             return refuse(format!("head_dim is {}, expected 32, 64 or 128", config.head_dim));
         }
@@ -95,7 +98,7 @@ mod tests {
         let text = include_str!("../../../../models/tiny/large/config.json");
         let mut json: serde_json::Value = serde_json::from_str(text).unwrap();
         json[key] = value.into();
-        Sizes::of(&Qwen3Config::parse(json.to_string().as_bytes(), "config.json").unwrap())
+        Sizes::of(&DecoderConfig::parse(json.to_string().as_bytes(), "config.json").unwrap())
     }
 
     #[test]

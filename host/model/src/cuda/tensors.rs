@@ -1,32 +1,15 @@
 //! Tensors of a model by name, read one at a time: a large model's weights pass through the host, but never lie there whole.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::ops::Range;
 
 use half::{bf16, f16};
-use memmap2::Mmap;
 use safetensors::{Dtype, SafeTensors};
 
+use crate::cpu;
 use crate::error::ModelError;
 use crate::source::{Source, WeightFile};
-
-/// Where the bytes of a file are.
-enum Bytes {
-    Static(&'static [u8]),
-    Owned(Vec<u8>),
-    Mapped(Mmap),
-}
-
-impl Bytes {
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::Static(bytes) => bytes,
-            Self::Owned(bytes) => bytes,
-            Self::Mapped(map) => map,
-        }
-    }
-}
+use crate::weights::Bytes;
 
 struct Entry {
     file: usize,
@@ -58,17 +41,7 @@ impl Tensors {
         for file in source.weight_files()? {
             match file {
                 WeightFile::Embedded(bytes, name) => tensors.add(name, Bytes::Static(bytes))?,
-                WeightFile::Path(path) => {
-                    let failed = |source| ModelError::Read {
-                        path: path.clone(),
-                        source,
-                    };
-                    let file = File::open(&path).map_err(failed)?;
-                    // SAFETY: the map is only read. A file that is cut short while the model loads ends the process, as
-                    // it would end one that runs from it.
-                    let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
-                    tensors.add(path.display().to_string(), Bytes::Mapped(map))?;
-                }
+                WeightFile::Path(path) => tensors.add(path.display().to_string(), Bytes::Mapped(cpu::map(&path)?))?,
             }
         }
         Ok(tensors)

@@ -8,9 +8,9 @@ use super::memory::Buffer;
 use super::sizes::Sizes;
 use super::stream::{Arguments, Stream};
 use super::tensors::Tensors;
-use crate::config::Qwen3Config;
+use crate::config::DecoderConfig;
+use crate::decoder::Rotary;
 use crate::error::ModelError;
-use crate::ops::Rotary;
 
 /// One layer. Norms are f32, matrices bf16.
 pub(super) struct Layer {
@@ -44,7 +44,7 @@ impl Weights {
     }
 
     /// Reads tensors one after the other and lays each out for the device.
-    pub(super) fn load(stream: &Stream, config: &Qwen3Config, tensors: &Tensors) -> Result<Self, ModelError> {
+    pub(super) fn load(stream: &Stream, config: &DecoderConfig, tensors: &Tensors) -> Result<Self, ModelError> {
         let sizes = Sizes::of(config)?;
         let (hidden, inner) = (sizes.hidden, sizes.inner);
         let norm = |name: &str, len: usize| -> Result<Buffer, ModelError> {
@@ -87,7 +87,7 @@ impl Weights {
     }
 
     /// Weights without meaning in the same shapes: matrices that keep the size of what they multiply, norms of 1.
-    pub(super) fn random(stream: &Stream, config: &Qwen3Config, seed: u64) -> Result<Self, CudaError> {
+    pub(super) fn random(stream: &Stream, config: &DecoderConfig, seed: u64) -> Result<Self, CudaError> {
         let sizes = Sizes::of(config)?;
         let (hidden, inner) = (sizes.hidden, sizes.inner);
         let mut next = seed;
@@ -145,8 +145,9 @@ impl Weights {
 }
 
 /// The CPU's own numbers, so that both turn alike.
-fn turns(stream: &Stream, config: &Qwen3Config) -> Result<Buffer, CudaError> {
-    let rotary = Rotary::new(config.head_dim, config.max_position_embeddings, config.rope_theta);
-    let flat: Vec<f32> = rotary.turns().iter().flat_map(|(cos, sin)| [*cos, *sin]).collect();
+fn turns(stream: &Stream, config: &DecoderConfig) -> Result<Buffer, CudaError> {
+    let mut turns = Vec::new();
+    Rotary::new(config).turns(0..config.max_position_embeddings as u32, &mut turns);
+    let flat: Vec<f32> = turns.iter().flat_map(|(cos, sin)| [*cos, *sin]).collect();
     Buffer::from_slice(stream, &flat, "rotary positions")
 }

@@ -1,17 +1,16 @@
 //! The KV pool of a decoder. Who holds which block is the scheduler's business; here are only the numbers.
 
-use candle_core::{DType, Device, Tensor};
 use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 
-use super::head_shape;
-use crate::config::Qwen3Config;
+use super::shape::HeadShape;
+use crate::config::DecoderConfig;
 use crate::error::ModelError;
 
 /// Keys and values of every layer, in blocks, written in place.
 #[derive(Debug)]
 pub struct KvPool {
     /// One a layer: [blocks, 2, kv_heads, KV_BLOCK_TOKENS, head_dim], 2 for keys and values.
-    pub(super) layers: Vec<Tensor>,
+    pub(super) layers: Vec<Vec<f32>>,
     blocks: usize,
 }
 
@@ -20,7 +19,7 @@ impl KvPool {
     ///
     /// # Errors
     /// When it does not fit in memory.
-    pub fn new(config: &Qwen3Config, blocks: usize) -> Result<Self, ModelError> {
+    pub fn new(config: &DecoderConfig, blocks: usize) -> Result<Self, ModelError> {
         let layers = config.num_hidden_layers;
         let bytes = (blocks as u64)
             .saturating_mul(KV_BLOCK_TOKENS as u64)
@@ -29,11 +28,9 @@ impl KvPool {
         // Zeroed memory comes from the system untouched and a failure there ends the process, so ask first.
         let floats = usize::try_from(bytes / 4).map_err(|_| too_large())?;
         Vec::<f32>::new().try_reserve_exact(floats).map_err(|_| too_large())?;
-        let shape = head_shape(config);
-        let sizes = (blocks, 2, shape.kv_heads, KV_BLOCK_TOKENS, shape.head_dim);
-        let layers = (0..layers).map(|_| Tensor::zeros(sizes, DType::F32, &Device::Cpu));
+        let shape = HeadShape::of(config);
         Ok(Self {
-            layers: layers.collect::<Result<_, _>>()?,
+            layers: (0..layers).map(|_| vec![0.0; blocks * shape.block_len()]).collect(),
             blocks,
         })
     }
@@ -44,8 +41,8 @@ impl KvPool {
     }
 
     /// Bytes per position, all layers together.
-    pub fn bytes_per_token(config: &Qwen3Config) -> u64 {
-        let shape = head_shape(config);
+    pub fn bytes_per_token(config: &DecoderConfig) -> u64 {
+        let shape = HeadShape::of(config);
         let floats = (config.num_hidden_layers * shape.block_len() / KV_BLOCK_TOKENS) as u64;
         floats * size_of::<f32>() as u64
     }

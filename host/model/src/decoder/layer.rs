@@ -1,91 +1,178 @@
 //! One layer of the decoder.
 
-use candle_core::Tensor;
+use tokenrouter_core::step::StepBatch;
 
-use super::{Step, head_shape, tensor};
-use crate::config::Qwen3Config;
+use super::attention::{attention, store_kv};
+use super::heads::{HeadNorms, Prepare};
+use super::held::Choice;
+use super::norm::rms_norm;
+use super::scratch::Scratch;
+use super::shape::HeadShape;
+use crate::config::DecoderConfig;
+use crate::cpu::{ActivationBlock, Pool};
 use crate::error::ModelError;
-use crate::ops;
+use crate::matrix::{Held, Input, Matrix, Order, Then, quantise};
 use crate::weights::Weights;
 
-/// Weights of a layer. Projections of the same input are one tensor, so that the input is read once.
+/// Weights of a layer. Projections of the same input are one matrix, so that the input is read once.
 #[derive(Debug)]
 pub(super) struct Layer {
-    attention_norm: Tensor,
+    attention_norm: Vec<f32>,
     /// Queries, keys, values: [(heads + 2 kv_heads) * head_dim, hidden].
-    qkv: Tensor,
-    q_norm: Tensor,
-    k_norm: Tensor,
+    qkv: Matrix,
+    qkv_bias: Option<Vec<f32>>,
+    head_norms: Option<HeadNorms>,
     /// [hidden, heads * head_dim].
-    attention_out: Tensor,
-    feed_forward_norm: Tensor,
-    /// Gate, then up: [2 * intermediate, hidden].
-    gate_up: Tensor,
+    attention_out: Matrix,
+    attention_out_bias: Option<Vec<f32>>,
+    feed_forward_norm: Vec<f32>,
+    /// Gate and up in turn, [2 * intermediate, hidden].
+    gate_up: Matrix,
     /// [hidden, intermediate].
-    down: Tensor,
+    down: Matrix,
+}
+
+/// What all layers need to know of a step.
+pub(super) struct Step<'a> {
+    pub(super) batch: &'a StepBatch,
+    pub(super) shape: HeadShape,
+    pub(super) eps: f32,
 }
 
 impl Layer {
     /// Takes layer `index` out of the weights.
-    pub(super) fn new(config: &Qwen3Config, weights: &mut Weights, index: usize) -> Result<Self, ModelError> {
-        let shape = head_shape(config);
+    pub(super) fn new(
+        config: &DecoderConfig,
+        weights: &mut Weights,
+        index: usize,
+        choice: Choice,
+    ) -> Result<Self, ModelError> {
+        let shape = HeadShape::of(config);
         let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-        let (q, kv) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
-        let mut one = |name: &str, sizes: &[usize]| {
-            tensor(
-                weights.take(&format!("model.layers.{index}.{name}.weight"), sizes)?,
-                sizes,
-            )
+        let (q, kv) = (shape.q_width(), shape.kv_width());
+        let name = |part: &str, kind: &str| format!("model.layers.{index}.{part}.{kind}");
+        let mut vector = |part: &str, kind: &str, len: usize| weights.take(&name(part, kind), &[len]);
+        let attention_norm = vector("input_layernorm", "weight", hidden)?;
+        let feed_forward_norm = vector("post_attention_layernorm", "weight", hidden)?;
+        let head_norms = match config.head_norms() {
+            false => None,
+            true => Some(HeadNorms {
+                q: vector("self_attn.q_norm", "weight", shape.head_dim)?,
+                k: vector("self_attn.k_norm", "weight", shape.head_dim)?,
+            }),
         };
-        let attention_norm = one("input_layernorm", &[hidden])?;
-        let q_norm = one("self_attn.q_norm", &[shape.head_dim])?;
-        let k_norm = one("self_attn.k_norm", &[shape.head_dim])?;
-        let attention_out = one("self_attn.o_proj", &[hidden, q])?;
-        let feed_forward_norm = one("post_attention_layernorm", &[hidden])?;
-        let down = one("mlp.down_proj", &[hidden, inner])?;
-        let mut joined = |parts: &[(&str, usize)]| {
-            let rows = parts.iter().map(|(_, rows)| rows).sum();
-            let mut all = Vec::with_capacity(rows * hidden);
-            for (name, rows) in parts {
-                all.extend(weights.take(&format!("model.layers.{index}.{name}.weight"), &[*rows, hidden])?);
+        let qkv_bias = match config.qkv_bias() {
+            false => None,
+            true => {
+                let mut all = vector("self_attn.q_proj", "bias", q)?;
+                all.extend(vector("self_attn.k_proj", "bias", kv)?);
+                all.extend(vector("self_attn.v_proj", "bias", kv)?);
+                Some(all)
             }
-            tensor(all, &[rows, hidden])
         };
-        let qkv = joined(&[
+        let attention_out_bias = match config.output_bias {
+            false => None,
+            true => Some(vector("self_attn.o_proj", "bias", hidden)?),
+        };
+        let mut matrix = |parts: &[(&str, usize)], k: usize, order: Order| {
+            let take = |(part, rows): &(&str, usize)| weights.take_matrix(&name(part, "weight"), *rows, k);
+            choice.matrix(&parts.iter().map(take).collect::<Result<Vec<_>, _>>()?, order)
+        };
+        let qkv = [
             ("self_attn.q_proj", q),
             ("self_attn.k_proj", kv),
             ("self_attn.v_proj", kv),
-        ])?;
-        let gate_up = joined(&[("mlp.gate_proj", inner), ("mlp.up_proj", inner)])?;
+        ];
+        let gate_up = [("mlp.gate_proj", inner), ("mlp.up_proj", inner)];
         Ok(Self {
             attention_norm,
-            qkv,
-            q_norm,
-            k_norm,
-            attention_out,
+            qkv: matrix(&qkv, hidden, Order::Joined)?,
+            qkv_bias,
+            head_norms,
+            attention_out: matrix(&[("self_attn.o_proj", hidden)], q, Order::Joined)?,
+            attention_out_bias,
             feed_forward_norm,
-            gate_up,
-            down,
+            gate_up: matrix(&gate_up, hidden, Order::InTurn)?,
+            down: matrix(&[("mlp.down_proj", hidden)], inner, Order::Joined)?,
         })
     }
 
-    /// Adds the layer's part to `x` ([tokens, hidden]) in place and writes the tokens' keys and values into `pool`.
-    pub(super) fn forward(&self, x: &Tensor, pool: &Tensor, step: &Step<'_>) -> Result<(), ModelError> {
-        let qkv = ops::linear(&ops::rms_norm(x, &self.attention_norm, step.eps)?, &self.qkv)?;
-        let (shape, positions) = (step.shape, &step.positions);
-        ops::norm_and_rotate(
-            &qkv,
-            &self.q_norm,
-            &self.k_norm,
-            step.eps,
-            shape,
-            step.rotary,
-            positions,
-        )?;
-        ops::store_kv(pool, &qkv, step.batch, shape)?;
-        ops::linear_add(x, &ops::attention(pool, &qkv, step.batch, shape)?, &self.attention_out)?;
-        let gate_up = ops::linear(&ops::rms_norm(x, &self.feed_forward_norm, step.eps)?, &self.gate_up)?;
-        ops::linear_add(x, &ops::swiglu(&gate_up)?, &self.down)?;
-        Ok(())
+    /// The layer's matrices.
+    pub(super) fn matrices(&self) -> [&Matrix; 4] {
+        [&self.qkv, &self.attention_out, &self.gate_up, &self.down]
     }
+
+    /// Adds the layer's part to `scratch.x` and writes the tokens' keys and values into `kv`, the layer's pool.
+    pub(super) fn forward(&self, pool: &mut Pool, kv: &mut [f32], step: &Step<'_>, scratch: &mut Scratch) {
+        let (shape, eps, tokens) = (step.shape, step.eps, scratch.positions.len());
+        rms_norm(
+            pool,
+            &scratch.x,
+            &self.attention_norm,
+            eps,
+            &mut scratch.scores,
+            &mut scratch.normed,
+        );
+        scratch.qkv.resize(tokens * shape.qkv_width(), 0.0);
+        let then = self.qkv_bias.as_deref().map_or(Then::Store, Then::Bias);
+        let blocks = (&mut scratch.scores, &mut scratch.blocks);
+        product(&self.qkv, pool, &scratch.normed, blocks, &mut scratch.qkv, then);
+        let prepare = Prepare {
+            shape,
+            norms: self.head_norms.as_ref(),
+            eps,
+            turns: &scratch.turns,
+        };
+        prepare.run(pool, &mut scratch.qkv, &mut scratch.scores);
+        store_kv(kv, &scratch.qkv, step.batch, shape);
+        attention(pool, kv, step.batch, shape, scratch);
+        let then = self.attention_out_bias.as_deref().map_or(Then::Add, Then::AddBias);
+        let blocks = (&mut scratch.scores, &mut scratch.blocks);
+        product(
+            &self.attention_out,
+            pool,
+            &scratch.attended,
+            blocks,
+            &mut scratch.x,
+            then,
+        );
+        rms_norm(
+            pool,
+            &scratch.x,
+            &self.feed_forward_norm,
+            eps,
+            &mut scratch.scores,
+            &mut scratch.normed,
+        );
+        scratch.inner.resize(tokens * self.gate_up.rows() / 2, 0.0);
+        let blocks = (&mut scratch.scores, &mut scratch.blocks);
+        product(
+            &self.gate_up,
+            pool,
+            &scratch.normed,
+            blocks,
+            &mut scratch.inner,
+            Then::SwiGlu,
+        );
+        let blocks = (&mut scratch.scores, &mut scratch.blocks);
+        product(&self.down, pool, &scratch.inner, blocks, &mut scratch.x, Then::Add);
+    }
+}
+
+/// A product whose input is quantised first if the matrix is. `buffers` are the threads' scratch, which is not read here,
+/// and where the quantised input goes.
+pub(super) fn product<S: Send>(
+    matrix: &Matrix,
+    pool: &mut Pool,
+    values: &[f32],
+    buffers: (&mut Vec<S>, &mut Vec<ActivationBlock>),
+    out: &mut [f32],
+    then: Then<'_>,
+) {
+    let (threads, blocks) = buffers;
+    blocks.clear();
+    if matrix.held() != Held::F32 {
+        quantise(pool, values, matrix.k(), threads, blocks);
+    }
+    matrix.product(pool, Input { values, blocks }, out, then);
 }

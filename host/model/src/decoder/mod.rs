@@ -1,143 +1,186 @@
-//! The Qwen3 decoder (Yang et al., "Qwen3 technical report", 2025): a pre-norm transformer with grouped-query
-//! attention, a norm per query and key head, rotary positions and gated feed-forward networks.
+//! The decoder of the Llama family (Touvron et al., 2023) as Qwen2, Qwen3 and Llama have it: a pre-norm transformer with
+//! grouped-query attention, rotary positions and gated feed-forward networks; Qwen2 with biases at queries, keys and
+//! values, Qwen3 with a norm per query and key head.
 //!
 //! Invariant: the logits of a position are the same bits whatever else the step feeds, however the sequence was cut into
-//! steps, and whichever blocks hold it. It follows from the invariant of `ops` and from there being nothing but `ops` here.
+//! steps, whichever blocks hold it, and however many threads run. General matrix kernels choose their order of computation
+//! by the shape of the whole product; here every output element is computed in an order that depends on nothing but the
+//! sizes of the model.
+//!
+//! A step allocates nothing once its buffers have grown to its size.
 
+mod attention;
+mod heads;
+mod held;
 mod kv;
 mod layer;
+mod norm;
+mod rotary;
+mod scratch;
+mod shape;
 
+pub use held::{CpuOptions, WeightFormat};
 pub use kv::KvPool;
+pub(crate) use rotary::Rotary;
 
-use candle_core::{Device, Tensor};
+use tokenrouter_core::TokenId;
 use tokenrouter_core::step::StepBatch;
 
-use crate::config::Qwen3Config;
+use crate::config::DecoderConfig;
+use crate::cpu::Pool;
 use crate::error::ModelError;
-use crate::ops::{self, HeadShape, Rotary};
+use crate::matrix::{Held, Matrix, Order, Then};
 use crate::weights::Weights;
-use layer::Layer;
+use held::Choice;
+use layer::{Layer, Step, product};
+use norm::rms_norm;
+use scratch::Scratch;
+use shape::HeadShape;
 
 /// What a step gives for each position that needs logits.
-#[derive(Debug)]
-pub struct Outputs {
+#[derive(Clone, Copy, Debug)]
+pub struct Outputs<'a> {
     /// Hidden states after the final norm: [rows, hidden_size].
-    pub hidden: Tensor,
+    pub hidden: &'a [f32],
     /// [rows, vocabulary].
-    pub logits: Tensor,
+    pub logits: &'a [f32],
 }
 
-/// Weights of a decoder, ready to run.
+/// Weights of a decoder, ready to run, and the memory and threads of its steps.
 #[derive(Debug)]
 pub struct Decoder {
-    embedding: Tensor,
+    embedding: Matrix,
     layers: Vec<Layer>,
-    norm: Tensor,
-    head: Tensor,
+    norm: Vec<f32>,
+    /// `None`: the embedding serves as the head.
+    head: Option<Matrix>,
     rotary: Rotary,
     shape: HeadShape,
     eps: f32,
+    pool: Pool,
+    scratch: Scratch,
 }
 
 impl Decoder {
-    /// Builds a decoder from its weights, which are taken out of `weights`.
+    /// Builds a decoder from its weights, which are taken out of `weights`: one thread, weights as the file has them.
     ///
     /// # Errors
-    /// When a tensor is missing, of another shape than `config` says, or of a type that cannot be read.
-    pub fn new(config: &Qwen3Config, weights: &mut Weights) -> Result<Self, ModelError> {
+    /// As [`Decoder::with_options`].
+    pub fn new(config: &DecoderConfig, weights: &mut Weights) -> Result<Self, ModelError> {
+        Self::with_options(config, weights, CpuOptions::default())
+    }
+
+    /// The same with a choice of threads and of how weights are held.
+    ///
+    /// # Errors
+    /// When a tensor is missing, of another shape than `config` says, or of a type that cannot be read; when the system
+    /// gives no threads.
+    pub fn with_options(
+        config: &DecoderConfig,
+        weights: &mut Weights,
+        options: CpuOptions,
+    ) -> Result<Self, ModelError> {
         let (vocabulary, hidden) = (config.vocab_size, config.hidden_size);
-        let table = [vocabulary, hidden];
-        let embedding = tensor(weights.take("model.embed_tokens.weight", &table)?, &table)?;
-        let head = match config.tie_word_embeddings {
-            true => embedding.clone(),
-            false => tensor(weights.take("lm_head.weight", &table)?, &table)?,
+        let choice = |table: bool| Choice {
+            format: options.weights,
+            table,
         };
-        let layers = (0..config.num_hidden_layers).map(|index| Layer::new(config, weights, index));
+        let mut table = |name: &str| {
+            let matrix = weights.take_matrix(name, vocabulary, hidden)?;
+            choice(true).matrix(&[matrix], Order::Joined)
+        };
+        let embedding = table("model.embed_tokens.weight")?;
+        let head = match config.tie_word_embeddings {
+            true => None,
+            false => Some(table("lm_head.weight")?),
+        };
+        let layers = (0..config.num_hidden_layers).map(|index| Layer::new(config, weights, index, choice(false)));
+        let layers = layers.collect::<Result<_, _>>()?;
+        let pool = Pool::new(options.threads).map_err(|source| ModelError::Threads {
+            threads: options.threads,
+            source,
+        })?;
         Ok(Self {
             embedding,
-            layers: layers.collect::<Result<_, _>>()?,
-            norm: tensor(weights.take("model.norm.weight", &[hidden])?, &[hidden])?,
+            layers,
+            norm: weights.take("model.norm.weight", &[hidden])?,
             head,
-            rotary: Rotary::new(config.head_dim, config.max_position_embeddings, config.rope_theta),
-            shape: head_shape(config),
+            rotary: Rotary::new(config),
+            shape: HeadShape::of(config),
             eps: config.rms_norm_eps as f32,
+            scratch: Scratch::new(pool.threads()),
+            pool,
         })
     }
 
-    /// The input embedding table: [vocabulary, hidden_size].
-    pub fn embedding(&self) -> &Tensor {
-        &self.embedding
+    /// A token's row of the input embedding table, into `out`, which has hidden_size elements.
+    pub fn embed(&self, token: TokenId, out: &mut [f32]) {
+        self.embedding.row(token as usize, out);
+    }
+
+    /// Bytes of its matrices, and of those in how many bits: "f32", "q8_0", "q4" or a mixture.
+    pub fn held(&self) -> (u64, String) {
+        let tables = [Some(&self.embedding), self.head.as_ref()].into_iter().flatten();
+        let all: Vec<&Matrix> = self.layers.iter().flat_map(Layer::matrices).chain(tables).collect();
+        let bytes = |held: Held| -> u64 { all.iter().filter(|m| m.held() == held).map(|m| m.bytes()).sum() };
+        let kinds = [
+            ("f32", bytes(Held::F32)),
+            ("q8_0", bytes(Held::Q8)),
+            ("q4", bytes(Held::Q4)),
+        ];
+        let names: Vec<&str> = kinds
+            .iter()
+            .filter(|(_, bytes)| *bytes > 0)
+            .map(|(name, _)| *name)
+            .collect();
+        (kinds.iter().map(|(_, bytes)| bytes).sum(), names.join(" and "))
     }
 
     /// Feeds a step's tokens, writes their keys and values into `kv`, and returns hidden states and logits of the positions
-    /// that need them, [`StepBatch::logits_rows`] rows; `None` when none does.
-    ///
-    /// # Errors
-    /// When a tensor operation fails.
+    /// that need them, [`StepBatch::logits_rows`] rows.
     ///
     /// # Panics
     /// May panic when the batch contradicts itself, the model or the pool: [`crate::DecoderRunner`] checks it first.
-    pub fn forward(&self, batch: &StepBatch, kv: &KvPool) -> Result<Option<Outputs>, ModelError> {
-        if batch.tokens.is_empty() {
-            return Ok(None);
+    pub fn forward(&mut self, batch: &StepBatch, kv: &mut KvPool) -> Outputs<'_> {
+        let Self { pool, scratch, .. } = self;
+        let hidden = self.norm.len();
+        scratch.list(batch);
+        self.rotary.turns(scratch.positions.iter().copied(), &mut scratch.turns);
+        scratch.x.resize(batch.tokens.len() * hidden, 0.0);
+        for (token, x) in batch.tokens.iter().zip(scratch.x.chunks_exact_mut(hidden)) {
+            self.embedding.row(*token as usize, x);
         }
         let step = Step {
             batch,
-            positions: positions(batch),
-            rotary: &self.rotary,
             shape: self.shape,
             eps: self.eps,
         };
-        let x = ops::rows(&self.embedding, &batch.tokens)?;
-        for (layer, pool) in self.layers.iter().zip(&kv.layers) {
-            layer.forward(&x, pool, &step)?;
+        if !batch.tokens.is_empty() {
+            for (layer, kv) in self.layers.iter().zip(&mut kv.layers) {
+                layer.forward(pool, kv, &step, scratch);
+            }
         }
-        let wanted = logits_positions(batch);
-        if wanted.is_empty() {
-            return Ok(None);
+        scratch.normed.clear();
+        for row in &batch.rows {
+            let end = (row.first + row.len) as usize;
+            let wanted = (end - row.logits as usize) * hidden..end * hidden;
+            scratch.normed.extend_from_slice(&scratch.x[wanted]);
         }
-        let hidden = ops::rms_norm(&ops::rows(&x, &wanted)?, &self.norm, self.eps)?;
-        let logits = ops::linear(&hidden, &self.head)?;
-        Ok(Some(Outputs { hidden, logits }))
+        rms_norm(
+            pool,
+            &scratch.normed,
+            &self.norm,
+            self.eps,
+            &mut scratch.scores,
+            &mut scratch.hidden,
+        );
+        let head = self.head.as_ref().unwrap_or(&self.embedding);
+        scratch.logits.resize(batch.logits_rows() * head.rows(), 0.0);
+        let buffers = (&mut scratch.scores, &mut scratch.blocks);
+        product(head, pool, &scratch.hidden, buffers, &mut scratch.logits, Then::Store);
+        Outputs {
+            hidden: &scratch.hidden,
+            logits: &scratch.logits,
+        }
     }
-}
-
-/// What all layers need to know of a step.
-struct Step<'a> {
-    batch: &'a StepBatch,
-    /// Of every token.
-    positions: Vec<u32>,
-    rotary: &'a Rotary,
-    shape: HeadShape,
-    eps: f32,
-}
-
-fn positions(batch: &StepBatch) -> Vec<u32> {
-    batch
-        .rows
-        .iter()
-        .flat_map(|row| row.position..row.position + row.len)
-        .collect()
-}
-
-/// Which of the batch's tokens need logits.
-fn logits_positions(batch: &StepBatch) -> Vec<u32> {
-    batch
-        .rows
-        .iter()
-        .flat_map(|row| row.first + row.len - row.logits..row.first + row.len)
-        .collect()
-}
-
-fn head_shape(config: &Qwen3Config) -> HeadShape {
-    let (heads, kv_heads) = (config.num_attention_heads, config.num_key_value_heads);
-    HeadShape {
-        heads,
-        kv_heads,
-        head_dim: config.head_dim,
-    }
-}
-
-fn tensor(data: Vec<f32>, shape: &[usize]) -> Result<Tensor, ModelError> {
-    Ok(Tensor::from_vec(data, shape, &Device::Cpu)?)
 }

@@ -62,6 +62,10 @@ impl Heads {
         });
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.loaded.is_empty()
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.loaded.iter().any(|loaded| loaded.name == name)
     }

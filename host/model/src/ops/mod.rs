@@ -1,4 +1,4 @@
-//! The operations that decoders and heads are made of, as candle custom operations.
+//! The operations that heads are made of, as candle custom operations, and the reductions that decoders share with them.
 //!
 //! Invariant: on the CPU every output element is computed in an order that depends on nothing but the sizes of the
 //! model: not on how many rows stand beside it, nor on where they stand. General matrix kernels choose their order by
@@ -9,25 +9,19 @@
 //!
 //! Tensors are f32, contiguous and row-major; one row a token.
 
-mod attention;
 mod bias;
-mod heads;
+mod exp;
 mod layer_norm;
 mod linear;
-mod norm;
 mod rows;
 pub(crate) mod simd;
-mod swiglu;
 
-pub(crate) use attention::{HeadShape, attention, store_kv};
 pub use bias::Activation;
 pub(crate) use bias::add_bias;
-pub(crate) use heads::{Rotary, norm_and_rotate};
+pub(crate) use exp::exp;
 pub(crate) use layer_norm::layer_norm;
 pub(crate) use linear::{linear, linear_add};
-pub(crate) use norm::rms_norm;
 pub(crate) use rows::rows;
-pub(crate) use swiglu::swiglu;
 
 use candle_core::{CpuStorage, Layout, Result, bail};
 

@@ -1,4 +1,4 @@
-//! Choosing rows of a table: token embeddings, and the positions that need logits.
+//! Choosing rows of a table: hidden states and token embeddings that a head reads.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 

@@ -1,45 +1,47 @@
-//! The logits of a sequence are the same bits whatever else is in the step, however the sequence is cut into steps, and
-//! whichever blocks hold it.
+//! The logits of a sequence are the same bits whatever else is in the step, however the sequence is cut into steps,
+//! whichever blocks hold it, and however many threads compute it.
 
 use tokenrouter_core::TokenId;
 use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 use tokenrouter_core::step::StepBatch;
-use tokenrouter_model::config::Qwen3Config;
+use tokenrouter_model::config::DecoderConfig;
 use tokenrouter_model::decoder::{Decoder, KvPool};
-use tokenrouter_model::{Embedded, Source};
+use tokenrouter_model::weights::Weights;
+use tokenrouter_model::{CpuOptions, Embedded, Source, WeightFormat};
 
-use crate::build::{EVEN, ODD, Random, RandomModel, blocks, one_row, push_row};
+use crate::build::{EVEN_WHOLE, ODD, ODD_WHOLE, Random, RandomModel, blocks, one_row, push_row};
 
 const SEQUENCES: usize = 7;
 const BLOCKS_EACH: usize = 5;
 const LEN_MAX: usize = BLOCKS_EACH * KV_BLOCK_TOKENS;
 
 /// Bits of the logits of a batch, one vector a row of logits.
-fn logits(decoder: &Decoder, kv: &KvPool, batch: &StepBatch) -> Vec<Vec<u32>> {
-    let rows = decoder
-        .forward(batch, kv)
-        .unwrap()
-        .map_or_else(Vec::new, |step| step.logits.to_vec2::<f32>().unwrap());
-    rows.into_iter()
-        .map(|row| row.into_iter().map(f32::to_bits).collect())
+fn logits(decoder: &mut Decoder, kv: &mut KvPool, batch: &StepBatch, vocabulary: usize) -> Vec<Vec<u32>> {
+    let rows = decoder.forward(batch, kv).logits.chunks_exact(vocabulary);
+    rows.map(|row| row.iter().map(|logit| logit.to_bits()).collect())
         .collect()
 }
 
-fn check(config: &Qwen3Config, decoder: &Decoder, random: &mut Random) {
+/// `alone` computes a sequence one token at a time, `together` in company; both are the same model.
+fn check(config: &DecoderConfig, alone: &mut Decoder, together: &mut Decoder, random: &mut Random) {
+    let vocabulary = config.vocab_size;
     let sequences: Vec<Vec<TokenId>> = (0..SEQUENCES)
         .map(|_| {
             let len = 1 + random.below(LEN_MAX);
             random.tokens(len, config.vocab_size)
         })
         .collect();
-    let kv = KvPool::new(config, SEQUENCES * BLOCKS_EACH).unwrap();
+    let mut kv = KvPool::new(config, SEQUENCES * BLOCKS_EACH).unwrap();
     // Alone, one token a step.
     let alone: Vec<Vec<Vec<u32>>> = sequences
         .iter()
         .map(|tokens| {
             let table = blocks(0..BLOCKS_EACH as u32);
-            let step = |at: usize| logits(decoder, &kv, &one_row(at, &tokens[at..=at], &table, 1)).remove(0);
-            (0..tokens.len()).map(step).collect()
+            let mut step = |at: usize| {
+                let batch = one_row(at, &tokens[at..=at], &table, 1);
+                logits(alone, &mut kv, &batch, vocabulary).remove(0)
+            };
+            (0..tokens.len()).map(&mut step).collect()
         })
         .collect();
     for round in 0..4 {
@@ -67,7 +69,7 @@ fn check(config: &Qwen3Config, decoder: &Decoder, random: &mut Random) {
                 expected.extend((to - wanted..to).map(|at| (s, at)));
                 fed[s] = to;
             }
-            let found = logits(decoder, &kv, &batch);
+            let found = logits(together, &mut kv, &batch, vocabulary);
             assert_eq!(found.len(), expected.len());
             for ((s, at), found) in expected.into_iter().zip(found) {
                 assert!(
@@ -80,15 +82,27 @@ fn check(config: &Qwen3Config, decoder: &Decoder, random: &mut Random) {
     }
 }
 
+/// Every way to hold weights, and a decoder with three threads beside one without any.
+fn check_all(config: &DecoderConfig, weights: impl Fn() -> Weights, random: &mut Random) {
+    for format in [WeightFormat::F32, WeightFormat::Q8, WeightFormat::Q4] {
+        let decoder = |threads| {
+            let options = CpuOptions {
+                threads,
+                weights: format,
+            };
+            Decoder::with_options(config, &mut weights(), options).unwrap()
+        };
+        check(config, &mut decoder(1), &mut decoder(3), random);
+    }
+}
+
 #[test]
 fn batch_invariance_of_random_models() {
     for seed in 0..6 {
         let mut random = Random::new(seed);
-        let sizes = if seed % 2 == 0 { ODD } else { EVEN };
-        let model = RandomModel::new(sizes, seed % 3 == 0, &mut random);
-        let config = model.config();
-        let decoder = Decoder::new(&config, &mut model.weights()).unwrap();
-        check(&config, &decoder, &mut random);
+        let (kind, sizes) = [("qwen3", ODD), ("qwen2", EVEN_WHOLE), ("llama", ODD_WHOLE)][seed as usize % 3];
+        let model = RandomModel::of(kind, sizes, seed < 3, serde_json::Value::Null, &mut random);
+        check_all(&model.config(), || model.weights(), &mut random);
     }
 }
 
@@ -97,7 +111,7 @@ fn batch_invariance_of_the_embedded_models() {
     for (model, seed) in [(Embedded::Small, 100), (Embedded::Large, 101)] {
         let source = Source::Embedded(model);
         let config = source.config().unwrap();
-        let decoder = Decoder::new(&config, &mut source.weights().unwrap()).unwrap();
-        check(&config, &decoder, &mut Random::new(seed));
+        let decoder = || Decoder::new(&config, &mut source.weights().unwrap()).unwrap();
+        check(&config, &mut decoder(), &mut decoder(), &mut Random::new(seed));
     }
 }

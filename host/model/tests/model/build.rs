@@ -6,7 +6,7 @@ use safetensors::tensor::{Dtype, TensorView, serialize};
 use tokenrouter_core::draw::{Purpose, bits, uniform_f32};
 use tokenrouter_core::step::{StepBatch, StepRow};
 use tokenrouter_core::{BlockId, RequestId, TokenId};
-use tokenrouter_model::config::Qwen3Config;
+use tokenrouter_model::config::DecoderConfig;
 use tokenrouter_model::weights::Weights;
 
 /// Random numbers from a seed.
@@ -52,16 +52,25 @@ pub const ODD: [usize; 8] = [37, 44, 52, 2, 6, 3, 6, 100];
 /// Sizes of the usual kind, with one head of keys for all queries.
 pub const EVEN: [usize; 8] = [96, 64, 128, 3, 4, 1, 16, 128];
 
+/// As `ODD` and `EVEN` for architectures whose heads are as wide as the residual stream together.
+pub const ODD_WHOLE: [usize; 8] = [37, 36, 52, 2, 6, 3, 6, 100];
+pub const EVEN_WHOLE: [usize; 8] = [96, 64, 128, 3, 4, 2, 16, 128];
+
 impl RandomModel {
-    /// `sizes`: vocabulary, hidden, intermediate, layers, heads, kv heads, head_dim, positions.
+    /// A Qwen3 model. `sizes`: vocabulary, hidden, intermediate, layers, heads, kv heads, head_dim, positions.
     pub fn new(sizes: [usize; 8], tied: bool, random: &mut Random) -> Self {
+        Self::of("qwen3", sizes, tied, serde_json::Value::Null, random)
+    }
+
+    /// A model of an architecture, with a value for `rope_scaling`.
+    pub fn of(kind: &str, sizes: [usize; 8], tied: bool, rope: serde_json::Value, random: &mut Random) -> Self {
         let [vocabulary, hidden, inner, layers, heads, kv_heads, head_dim, positions] = sizes;
         let config = serde_json::json!({
-            "model_type": "qwen3", "vocab_size": vocabulary, "hidden_size": hidden, "intermediate_size": inner,
+            "model_type": kind, "vocab_size": vocabulary, "hidden_size": hidden, "intermediate_size": inner,
             "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads,
             "head_dim": head_dim, "max_position_embeddings": positions, "rope_theta": 10000.0, "rms_norm_eps": 1e-6,
             "tie_word_embeddings": tied, "attention_bias": false, "use_sliding_window": false, "max_window_layers": 0,
-            "hidden_act": "silu", "eos_token_id": [1, 3], "bos_token_id": 2
+            "rope_scaling": rope, "hidden_act": "silu", "eos_token_id": [1, 3], "bos_token_id": 2
         });
         let mut shapes = vec![
             ("model.embed_tokens".to_owned(), vec![vocabulary, hidden]),
@@ -84,13 +93,28 @@ impl RandomModel {
                 ("mlp.up_proj", vec![inner, hidden]),
                 ("mlp.down_proj", vec![hidden, inner]),
             ] {
+                if name.ends_with("_norm") && kind != "qwen3" {
+                    continue;
+                }
                 shapes.push((format!("model.layers.{layer}.{name}"), shape));
+            }
+        }
+        let mut shapes: Vec<_> = shapes
+            .into_iter()
+            .map(|(name, shape)| (format!("{name}.weight"), shape))
+            .collect();
+        if kind == "qwen2" {
+            for layer in 0..layers {
+                for (name, width) in [("q", heads), ("k", kv_heads), ("v", kv_heads)] {
+                    let name = format!("model.layers.{layer}.self_attn.{name}_proj.bias");
+                    shapes.push((name, vec![width * head_dim]));
+                }
             }
         }
         let tensors: HashMap<String, (Vec<usize>, Vec<u8>)> = shapes
             .into_iter()
             .map(|(name, shape)| {
-                // Norms around 1, matrices so that a product keeps its size.
+                // Norms and biases around 1, matrices so that a product keeps its size.
                 let (base, scale) = if shape.len() == 1 {
                     (1.0, 0.3)
                 } else {
@@ -100,7 +124,7 @@ impl RandomModel {
                 let data = (0..elements)
                     .flat_map(|_| (base + scale * random.float()).to_le_bytes())
                     .collect();
-                (format!("{name}.weight"), (shape, data))
+                (name, (shape, data))
             })
             .collect();
         Self {
@@ -109,8 +133,8 @@ impl RandomModel {
         }
     }
 
-    pub fn config(&self) -> Qwen3Config {
-        Qwen3Config::parse(self.config_json.as_bytes(), "config.json").unwrap()
+    pub fn config(&self) -> DecoderConfig {
+        DecoderConfig::parse(self.config_json.as_bytes(), "config.json").unwrap()
     }
 
     pub fn weights(&self) -> Weights {

@@ -2,6 +2,7 @@
 
 mod batch_invariance;
 mod build;
+mod gguf;
 mod golden;
 mod heads;
 mod ledger;

@@ -1,11 +1,13 @@
 //! A deployment as its TOML file has it. `config/tiny.toml` explains every key.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::HEADS_MAX;
+use tokenrouter_model::{CpuOptions, WeightFormat};
 
 use super::{
     AdminEntry, CudaEntry, DeploymentError, DeviceName, Launch, ModelSource, OptionValue, PolicyLimitsEntry,
@@ -66,6 +68,26 @@ pub struct ModelEntry {
     /// What it runs on.
     #[serde(default)]
     pub device: DeviceName,
+    /// Threads of a step on the CPU.
+    #[serde(default = "one_thread")]
+    pub threads: NonZeroU16,
+    /// How weights are held on the CPU.
+    #[serde(default)]
+    pub weights: WeightFormat,
+}
+
+fn one_thread() -> NonZeroU16 {
+    NonZeroU16::MIN
+}
+
+impl ModelEntry {
+    /// How the model runs on the CPU.
+    pub(super) fn cpu_options(&self) -> CpuOptions {
+        CpuOptions {
+            threads: usize::from(self.threads.get()),
+            weights: self.weights,
+        }
+    }
 }
 
 /// One head.
@@ -325,6 +347,12 @@ impl DeploymentFile {
                 return refuse(format!(
                     "two models are named \"{}\"; names of models must differ",
                     model.name
+                ));
+            }
+            if model.device != DeviceName::Cpu && model.cpu_options() != CpuOptions::default() {
+                return refuse(format!(
+                    "model \"{}\" runs on {}; `threads` and `weights` are for device = \"cpu\"",
+                    model.name, model.device
                 ));
             }
         }

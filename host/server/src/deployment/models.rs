@@ -5,13 +5,13 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tokenrouter_core::{ModelIndex, TokenId};
-use tokenrouter_model::config::Qwen3Config;
+use tokenrouter_model::config::DecoderConfig;
 use tokenrouter_model::runner::{ModelInfo, Runner};
 use tokenrouter_model::text::Tokenizer;
 use tokenrouter_model::{DecoderRunner, ModelError, NullRunner, Source};
 
 use super::device::Devices;
-use super::{DeploymentError, DeploymentFile, DeviceName, ModelSource};
+use super::{DeploymentError, DeploymentFile, DeviceName, ModelEntry};
 
 /// Hugging Face's settings of a tokenizer, beside `tokenizer.json`.
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
@@ -77,7 +77,7 @@ impl Models {
         let mut devices = Devices::default();
         let runners = (0..).map(ModelIndex).zip(&file.models).map(|(index, entry)| {
             let loaded = match entry.device {
-                DeviceName::Cpu => runner(&entry.source, &file.base, index),
+                DeviceName::Cpu => runner(entry, &file.base, index),
                 DeviceName::Cuda(ordinal) => {
                     let source = entry.source.resolve(&file.base);
                     devices.runner(ordinal, &source, index, file.cuda.options())
@@ -97,9 +97,17 @@ impl Models {
     }
 }
 
-fn runner(source: &ModelSource, base: &Path, index: ModelIndex) -> Result<Box<dyn Runner>, ModelError> {
-    let decoder = DecoderRunner::load(&source.resolve(base), index)?;
-    let Some(step_time) = source.simulated() else {
+fn runner(entry: &ModelEntry, base: &Path, index: ModelIndex) -> Result<Box<dyn Runner>, ModelError> {
+    let decoder = DecoderRunner::load_with(&entry.source.resolve(base), index, entry.cpu_options())?;
+    let Some(step_time) = entry.source.simulated() else {
+        let (bytes, held) = decoder.decoder().held();
+        tracing::info!(
+            model = entry.name,
+            weights = held,
+            bytes,
+            threads = entry.threads,
+            "model loaded on the CPU"
+        );
         return Ok(Box::new(decoder));
     };
     let info = ModelInfo {
@@ -115,7 +123,7 @@ fn runner(source: &ModelSource, base: &Path, index: ModelIndex) -> Result<Box<dy
 
 /// The token that begins every prompt. Some families name one in `config.json` and train without it; those say so beside
 /// their tokenizer.
-fn begin_token(source: &Source, config: &Qwen3Config) -> Result<Option<TokenId>, ModelError> {
+fn begin_token(source: &Source, config: &DecoderConfig) -> Result<Option<TokenId>, ModelError> {
     #[derive(Deserialize)]
     struct TokenizerConfig {
         add_bos_token: Option<bool>,

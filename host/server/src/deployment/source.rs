@@ -10,11 +10,12 @@ use tokenrouter_model::{Embedded, Source};
 const EMBEDDED: &str = "embedded:";
 const EMBEDDED_FAMILY: &str = "tiny/";
 const SIMULATED: &str = "simulated:";
+const GGUF: &str = ".gguf";
 
 /// Longest step of a simulated model, in milliseconds.
 const STEP_MS_MAX: f64 = 60_000.0;
 
-/// `embedded:tiny/NAME`, `simulated:STEP_MS` or the path of a folder, as it was written.
+/// `embedded:tiny/NAME`, `simulated:STEP_MS`, or the path of a folder or of a `.gguf` file, as it was written.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ModelSource {
@@ -41,7 +42,7 @@ pub enum SourceError {
         text: String,
     },
     /// Nothing written.
-    #[error("the source is empty; write a folder or one of {}", names())]
+    #[error("the source is empty; write a folder, a .gguf file or one of {}", names())]
     Empty,
 }
 
@@ -62,11 +63,12 @@ impl ModelSource {
         self.step_time
     }
 
-    /// The source, with a folder's path taken relative to `base`. A simulated model shares tokenizer and sizes with one of
+    /// The source, with a path taken relative to `base`. A simulated model shares tokenizer and sizes with one of
     /// the binary.
     pub fn resolve(&self, base: &Path) -> Source {
         match self.embedded {
             Some(model) => Source::Embedded(model),
+            None if self.text.ends_with(GGUF) => Source::Gguf(base.join(&self.text)),
             None => Source::Folder(base.join(&self.text)),
         }
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::TemplateError;
+use crate::gguf::GgufFile;
 use crate::source::Source;
 use crate::text::Tokenizer;
 
@@ -44,12 +45,20 @@ impl TemplateSource {
     /// # Errors
     /// [`TemplateError::File`]: a file cannot be read or has something else in that place.
     pub fn of_model(source: &Source, tokenizer: &Tokenizer) -> Result<Option<Self>, TemplateError> {
-        let Source::Folder(folder) = source else {
-            return Ok(Some(Self {
-                origin: format!("of {source}"),
-                text: EMBEDDED.to_owned(),
-                tokens: tokens(&Value::Null, tokenizer),
-            }));
+        let folder = match source {
+            Source::Folder(folder) => folder,
+            Source::Embedded(_) => {
+                return Ok(Some(Self {
+                    origin: format!("of {source}"),
+                    text: EMBEDDED.to_owned(),
+                    tokens: tokens(&Value::Null, tokenizer),
+                }));
+            }
+            Source::Gguf(path) => {
+                let (text, tokens) = in_gguf(path)?;
+                let origin = format!("of {source}");
+                return Ok(text.map(|text| Self { origin, text, tokens }));
+            }
         };
         let config = tokenizer_config(folder)?;
         let path = folder.join(TEMPLATE);
@@ -73,17 +82,24 @@ impl TemplateSource {
     /// # Errors
     /// [`TemplateError::File`]: it cannot be read.
     pub fn of_file(path: &Path, source: &Source, tokenizer: &Tokenizer) -> Result<Self, TemplateError> {
-        let config = match source {
-            Source::Folder(folder) => tokenizer_config(folder)?,
-            Source::Embedded(_) => Value::Null,
+        let tokens = match source {
+            Source::Folder(folder) => tokens(&tokenizer_config(folder)?, tokenizer),
+            Source::Embedded(_) => tokens(&Value::Null, tokenizer),
+            Source::Gguf(file) => in_gguf(file)?.1,
         };
         let text = read(path)?.ok_or_else(|| file_error(path, "there is no such file"))?;
         Ok(Self {
             origin: path.display().to_string(),
             text,
-            tokens: tokens(&config, tokenizer),
+            tokens,
         })
     }
+}
+
+/// The template in a GGUF file, and the special tokens that it may name.
+fn in_gguf(path: &Path) -> Result<(Option<String>, Vec<(String, String)>), TemplateError> {
+    let read = GgufFile::open(path).and_then(|file| file.chat_template());
+    read.map_err(|error| file_error(path, &error.to_string()))
 }
 
 /// The template in a tokenizer's configuration.

@@ -1,5 +1,6 @@
 //! Heads as part of a step: the right rows, once, and the same bits whoever else is in the batch.
 
+use candle_core::{Device, Tensor};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::signal::Signal;
 use tokenrouter_core::step::StepBatch;
@@ -119,16 +120,16 @@ fn a_step_gives_each_row_the_scores_that_its_plan_asks_for() {
         .unwrap();
 
     let model = model();
-    let decoder = Decoder::new(&model.config(), &mut model.weights()).unwrap();
-    let step = decoder
-        .forward(&batch, &KvPool::new(&model.config(), 16).unwrap())
-        .unwrap()
-        .unwrap();
-    let logits = step.logits.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    let mut decoder = Decoder::new(&model.config(), &mut model.weights()).unwrap();
+    let mut table = vec![0.0; VOCABULARY * HIDDEN];
+    for (token, row) in (0..).zip(table.chunks_exact_mut(HIDDEN)) {
+        decoder.embed(token, row);
+    }
+    let step = decoder.forward(&batch, &mut KvPool::new(&model.config(), 16).unwrap());
     let step = HeadStep {
-        hidden: &step.hidden,
-        embedding: decoder.embedding(),
-        logits: &logits,
+        hidden: &Tensor::from_slice(step.hidden, (4, HIDDEN), &Device::Cpu).unwrap(),
+        embedding: &Tensor::from_vec(table, (VOCABULARY, HIDDEN), &Device::Cpu).unwrap(),
+        logits: step.logits,
         candidates: &out.candidates,
     };
     let target = HeadTarget {

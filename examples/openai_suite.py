@@ -9,6 +9,7 @@ Ends with a line for each check, and with exit code 1 if one of them fails.
 """
 
 import asyncio
+import re
 import sys
 import traceback
 
@@ -16,11 +17,21 @@ from openai import AsyncOpenAI, BadRequestError, NotFoundError, OpenAI
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:30000"
 client = OpenAI(base_url=f"{URL}/v1", api_key="none", max_retries=0)
-asynchronous = AsyncOpenAI(base_url=f"{URL}/v1", api_key="none", max_retries=0)
 
 PROMPT = "67-95-32-35-09="
 ANSWER = "67-95=72;72-32=40;40-35=05;05-09=96;A96"
+TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 GREEDY = {"model": "tiny", "prompt": PROMPT, "max_tokens": 64, "temperature": 0}
+
+
+def at_the_same_time(one, count):
+    """What `one(client, place)` returns for every place. A client belongs to one event loop."""
+
+    async def run():
+        async with AsyncOpenAI(base_url=f"{URL}/v1", api_key="none", max_retries=0) as asynchronous:
+            return await asyncio.gather(*[one(asynchronous, place) for place in range(count)])
+
+    return asyncio.run(run())
 
 
 def models():
@@ -93,6 +104,50 @@ def routed():
     assert sum(answer.usage.tokenrouter["tokens_by_model"].values()) == answer.usage.completion_tokens
 
 
+def chat():
+    request = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": PROMPT}],
+        "temperature": 0,
+        "max_completion_tokens": 64,
+    }
+    answer = client.chat.completions.create(**request)
+    assert answer.object == "chat.completion" and answer.choices[0].message.role == "assistant"
+    content = answer.choices[0].message.content
+    assert content and answer.choices[0].finish_reason in ("stop", "length")
+    chunks = list(client.chat.completions.create(**request, stream=True, stream_options={"include_usage": True}))
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == content
+    assert chunks[-1].choices == [] and chunks[-1].usage == answer.usage
+    parts = [{"role": "user", "content": [{"type": "text", "text": PROMPT}]}]
+    assert client.chat.completions.create(**{**request, "messages": parts}).choices[0].message.content == content
+    tokens = client.chat.completions.create(**request, logprobs=True, top_logprobs=2).choices[0].logprobs.content
+    assert bytes(byte for token in tokens for byte in token.bytes).decode() == content
+    assert all(len(token.top_logprobs) == 2 and token.logprob <= 0 for token in tokens)
+    shaped = client.chat.completions.create(**request, extra_body={"guided_regex": "A[0-9]{2}"}).choices[0].message.content
+    assert re.fullmatch("A[0-9]{2}", shaped), shaped
+    for fields, param in [({"tools": [TOOL]}, "tools"), ({"messages": []}, "messages"), ({"top_logprobs": 2}, "top_logprobs")]:
+        try:
+            client.chat.completions.create(**{**request, **fields})
+        except BadRequestError as raised:
+            assert raised.param == param, raised
+        else:
+            raise AssertionError(f"{fields} is accepted")
+
+
+def chat_at_once():
+    async def one(asynchronous, place):
+        messages = [{"role": "user", "content": PROMPT}]
+        request = {"model": "tiny", "messages": messages, "max_tokens": 32, "temperature": 0.9, "seed": place % 2}
+        if place % 4 < 2:
+            stream = await asynchronous.chat.completions.create(**request, stream=True)
+            return "".join([choice.delta.content or "" async for chunk in stream for choice in chunk.choices])
+        return (await asynchronous.chat.completions.create(**request)).choices[0].message.content
+
+    texts = at_the_same_time(one, 16)
+    assert len(set(texts[::2])) == len(set(texts[1::2])) == 1, "a seed has two answers"
+
+
 def errors():
     for fields, error, code, param in [
         ({"model": "gpt-4"}, NotFoundError, "model_not_found", "model"),
@@ -111,17 +166,14 @@ def errors():
 
 
 def at_once():
-    async def one(place):
+    async def one(asynchronous, place):
         request = {**GREEDY, "temperature": 0.9, "seed": place % 4}
         if place % 2:
             stream = await asynchronous.completions.create(**request, stream=True)
             return "".join([choice.text async for chunk in stream for choice in chunk.choices])
         return (await asynchronous.completions.create(**request)).choices[0].text
 
-    async def all_of_them():
-        return await asyncio.gather(*[one(place) for place in range(32)])
-
-    texts = asyncio.run(all_of_them())
+    texts = at_the_same_time(one, 32)
     for seed in range(4):
         assert len({text for place, text in enumerate(texts) if place % 4 == seed}) == 1, "a seed has two answers"
 
@@ -135,7 +187,7 @@ def leaving():
 
 def main():
     failed = 0
-    for check in [models, whole, streamed, stopped, several, logprobs, shaped, routed, errors, at_once, leaving]:
+    for check in [models, whole, streamed, stopped, several, logprobs, shaped, routed, chat, chat_at_once, errors, at_once, leaving]:
         try:
             check()
             print(f"ok      {check.__name__}")

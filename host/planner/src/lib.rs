@@ -8,7 +8,7 @@
 //! * [`System`]: latencies ([`Latencies`]) and the policy's matrices ([`Routing`]).
 //! * [`Planner`]: exact tokens per second for N requests and thresholds B, by the general [`Chain`] or, where it
 //!   applies, by the much faster [`Handback`]; and the search for the best B ([`Search`]).
-//! * [`Row`]: a line of the resulting table; [`plot`] draws it.
+//! * [`Row`]: a line of the resulting table; [`plot`] draws it as a [`chart`].
 //! * [`sim`]: the production scheduler in virtual time, for all that the model leaves out.
 //! * [`approximation`]: closed forms for use before there is anything to plan with.
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@
 pub mod approximation;
 mod binomial;
 mod chain;
+pub mod chart;
 mod departures;
 mod error;
 mod extrapolation;

@@ -11,8 +11,10 @@ use tokenrouter_policy::Setting;
 
 use super::admin::{ADMIN_EXAMPLES, AdminArgs};
 use super::administration::AdministrationArgs;
+use super::bench::{BENCH_EXAMPLES, BenchArgs};
 use super::calibrate::{CALIBRATE_EXAMPLES, CalibrateArgs};
 use super::chat::{CHAT_EXAMPLES, ChatArgs};
+use super::eval::{EVAL_EXAMPLES, EvalArgs};
 use super::gpu_check::{GPU_CHECK_EXAMPLES, GpuCheckArgs};
 use super::heads::{HEADS_EXAMPLES, HeadsArgs};
 use super::plan::{PLAN_EXAMPLES, PlanArgs};
@@ -80,6 +82,12 @@ pub(super) enum Command {
     /// Find the threshold at which the large model writes a wanted share of the tokens
     #[command(after_help = CALIBRATE_EXAMPLES)]
     Calibrate(CalibrateArgs),
+    /// Answer problems with known answers: accuracy, share of each model and speed, by policy and threshold
+    #[command(after_help = EVAL_EXAMPLES)]
+    Eval(EvalArgs),
+    /// Measure the speed of a deployment or of any OpenAI server under load
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(BenchArgs),
     /// Run the scheduler in virtual time, to compare launch rules
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(SimulateArgs),

@@ -6,12 +6,15 @@ mod admin;
 mod administration;
 mod args;
 mod banner;
+mod bench;
 mod calibrate;
 mod chat;
 mod connection;
+mod eval;
 mod gpu_check;
 mod heads;
 mod logging;
+mod measure;
 mod output;
 mod parallel;
 mod plan;
@@ -58,6 +61,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Some(Command::Admin(args)) => admin::run(&args),
         Some(Command::Plan(args)) => plan::run(&args),
         Some(Command::Calibrate(args)) => calibrate::run(&args),
+        Some(Command::Eval(args)) => eval::run(&args),
+        Some(Command::Bench(args)) => bench::run(&args),
         Some(Command::Policy(args)) => policy::run(&args),
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Heads(args)) => heads::run(args),

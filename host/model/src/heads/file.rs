@@ -117,6 +117,12 @@ impl HeadFile {
         serialize(views, Some(metadata)).map_err(|error| wrong(error.to_string()))
     }
 
+    /// The same with another threshold noted in the header.
+    pub fn with_threshold(mut self, threshold: Option<f64>) -> Self {
+        self.header.threshold = threshold;
+        self
+    }
+
     /// The header.
     pub fn header(&self) -> &HeadHeader {
         &self.header
@@ -137,6 +143,11 @@ impl HeadFile {
         self.tensors
             .iter()
             .map(|(spec, _)| (spec.name.as_str(), spec.shape.as_slice()))
+    }
+
+    /// The tensors' values, in the order of the layout.
+    pub(super) fn into_values(self) -> Vec<Vec<f32>> {
+        self.tensors.into_iter().map(|(_, data)| data).collect()
     }
 
     /// Header and tensors by name.

@@ -12,6 +12,7 @@
 //! | [`checkpoint`] | PyTorch checkpoints, read without executing what they contain |
 //! | [`convert`] | from the published checkpoints to the format |
 //! | `random` | heads with random weights |
+//! | `train` | training: examples, gradients, held-out scores |
 
 pub mod checkpoint;
 pub mod convert;
@@ -22,6 +23,7 @@ mod header;
 mod layout;
 mod network;
 mod random;
+pub mod train;
 
 pub use error::HeadError;
 pub use file::{HEADER_KEY, HeadFile};

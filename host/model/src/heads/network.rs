@@ -9,7 +9,7 @@ use super::layout::norm_name;
 use crate::ops;
 
 /// PyTorch's default, with which the published heads were trained.
-const LAYER_NORM_EPS: f64 = 1e-5;
+pub(super) const LAYER_NORM_EPS: f64 = 1e-5;
 
 /// Weights of a head by name, taken out as the network is put together.
 pub(super) struct Tensors(pub(super) HashMap<String, Shaped>);

@@ -6,6 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use tokenrouter_host::deployment::ModelSource;
 use tokenrouter_model::heads::{Activation, HeadKind};
 
+use super::train::TrainArgs;
+
 pub(in crate::cli) const HEADS_EXAMPLES: &str = "\
 Examples:
   tokenrouter-host heads convert default_router.pt --kind r2r --model models/Qwen3-0.6B --out r2r.safetensors
@@ -15,6 +17,8 @@ Examples:
   tokenrouter-host heads inspect r2r.safetensors
   tokenrouter-host heads random --kind r2r --model small --out r2r.safetensors
       A head with random weights, to try a policy before its head is trained.
+  tokenrouter-host heads train --kind r2r --prompts prompts.jsonl --out r2r.safetensors
+      A head for your models: the large one answers the prompts, and the head learns where the small one differs.
 
 Then, in the deployment file:
   [[heads]]
@@ -37,6 +41,8 @@ pub(super) enum HeadsCommand {
     Inspect(InspectArgs),
     /// Make a head with random weights, to try a policy before its head is trained
     Random(RandomArgs),
+    /// Train a head for a deployment's models: prompts in, head and thresholds out
+    Train(TrainArgs),
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@ mod args;
 mod convert;
 mod inspect;
 mod random;
+mod train;
 
 use std::path::Path;
 
@@ -19,6 +20,7 @@ pub(super) fn run(args: HeadsArgs) -> Result<(), Failure> {
         HeadsCommand::Convert(args) => convert::run(&args),
         HeadsCommand::Inspect(args) => inspect::run(&args),
         HeadsCommand::Random(args) => random::run(&args),
+        HeadsCommand::Train(args) => train::run(&args),
     }
 }
 

@@ -4,7 +4,7 @@ use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 use tokenrouter_core::step::{StepBatch, StepRow};
 use tokenrouter_core::{BlockId, RequestId, TokenId};
 
-use crate::config::Qwen3Config;
+use crate::config::DecoderConfig;
 use crate::decoder::{Decoder, KvPool, Outputs};
 use crate::descending::Descending;
 use crate::error::ModelError;
@@ -26,10 +26,9 @@ pub struct Observation {
 /// A model on the CPU that reads texts, one at a time.
 #[derive(Debug)]
 pub struct Observer {
-    config: Qwen3Config,
+    config: DecoderConfig,
     decoder: Decoder,
     kv: KvPool,
-    embedding: Vec<Vec<f32>>,
 }
 
 impl Observer {
@@ -41,7 +40,6 @@ impl Observer {
         let config = source.config()?;
         let decoder = Decoder::new(&config, &mut source.weights()?)?;
         Ok(Self {
-            embedding: decoder.embedding().to_vec2()?,
             kv: KvPool::new(&config, config.max_position_embeddings.div_ceil(KV_BLOCK_TOKENS))?,
             config,
             decoder,
@@ -61,7 +59,7 @@ impl Observer {
     /// What it computes before each token of `answer`, after `prompt` and the answer so far. `top` logits are kept.
     ///
     /// # Errors
-    /// When the text is longer than the model's context, has no prompt, or a tensor operation fails.
+    /// When the text is longer than the model's context, has no prompt, or a token is none of its vocabulary.
     pub fn observe(
         &mut self,
         prompt: &[TokenId],
@@ -98,26 +96,30 @@ impl Observer {
             }],
             blocks: (0..blocks).map(BlockId).collect(),
         };
-        let Some(Outputs { hidden, logits }) = self.decoder.forward(&batch, &self.kv)? else {
-            return Ok(Vec::new());
-        };
+        let Outputs { hidden, logits } = self.decoder.forward(&batch, &mut self.kv);
+        let (hidden_size, vocabulary) = (self.config.hidden_size, self.config.vocab_size);
         let mut order = Descending::default();
-        let rows = hidden.to_vec2::<f32>()?.into_iter().zip(logits.to_vec2::<f32>()?);
-        Ok(rows
+        let mut observations: Vec<Observation> = hidden
+            .chunks_exact(hidden_size)
+            .zip(logits.chunks_exact(vocabulary))
             .map(|(hidden, logits)| {
-                order.fill(&logits, |_| true);
+                order.fill(logits, |_| true);
                 let largest = order.first(top.max(1));
                 let candidate = largest[0].1;
                 Observation {
-                    hidden,
+                    hidden: hidden.to_vec(),
                     candidate,
-                    embedding: self.embedding[candidate as usize].clone(),
+                    embedding: vec![0.0; hidden_size],
                     top_logits: largest[..top.min(largest.len())]
                         .iter()
                         .map(|(logit, _)| *logit)
                         .collect(),
                 }
             })
-            .collect())
+            .collect();
+        for observation in &mut observations {
+            self.decoder.embed(observation.candidate, &mut observation.embedding);
+        }
+        Ok(observations)
     }
 }

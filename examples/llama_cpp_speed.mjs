@@ -16,7 +16,7 @@ const [modelPath, threadList = "1,2"] = args;
 const require = createRequire(path.join(process.cwd(), "package.json"));
 const {getLlama} = await import(pathToFileURL(require.resolve("node-llama-cpp")).href);
 
-const PAST = 64, DECODED = 32, PROMPT = 512, RUNS = 5;
+const PAST = 64, DECODED = 16, PROMPT = 512, RUNS = 3;
 
 const best = async (run) => {
     let best = Infinity;

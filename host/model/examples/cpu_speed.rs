@@ -19,10 +19,10 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 /// Tokens in front of every decoded one.
 const PAST: u32 = 64;
 /// Decoded tokens a row in one run.
-const DECODED: u32 = 32;
+const DECODED: u32 = 16;
 /// Tokens of the prompt whose reading is measured.
 const PROMPT: u32 = 512;
-const RUNS: usize = 5;
+const RUNS: usize = 3;
 const BLOCKS_EACH: u32 = 40;
 
 /// `rows` rows that feed `len` tokens from `position`; only the last position gives logits.

@@ -2,6 +2,8 @@
 //!
 //! Up to four rows of activations pass a panel together, so that a vector of weights is loaded and taken apart once for
 //! all of them.
+// One index walks several arrays of registers and the rows of `x`.
+#![allow(clippy::needless_range_loop)]
 
 use std::arch::x86_64::*;
 

@@ -17,6 +17,13 @@ use crate::error::ModelError;
 use crate::weights::{Bytes, Element, Entry, Weights};
 use metadata::Metadata;
 
+/// A file's chat template, if it has one, and the special tokens that a template may name: name and token.
+#[derive(Debug)]
+pub(crate) struct GgufTemplate {
+    pub(crate) text: Option<String>,
+    pub(crate) tokens: Vec<(String, String)>,
+}
+
 /// A file whose header has been read. Its tensors stay on disk until they are used.
 #[derive(Debug)]
 pub(crate) struct GgufFile {
@@ -63,11 +70,11 @@ impl GgufFile {
         tokenizer::json(&self.metadata())
     }
 
-    /// The chat template, if the file has one, and the special tokens that it may name.
+    /// The chat template.
     ///
     /// # Errors
     /// When a field is of the wrong kind.
-    pub(crate) fn chat_template(&self) -> Result<(Option<String>, Vec<(String, String)>), ModelError> {
+    pub(crate) fn chat_template(&self) -> Result<GgufTemplate, ModelError> {
         let metadata = self.metadata();
         let text = metadata.string("tokenizer.chat_template")?.map(str::to_owned);
         let tokens = metadata.strings("tokenizer.ggml.tokens")?;
@@ -84,7 +91,7 @@ impl GgufFile {
                 named.push((name.to_owned(), (*token).to_owned()));
             }
         }
-        Ok((text, named))
+        Ok(GgufTemplate { text, tokens: named })
     }
 
     /// All weights, under Hugging Face's names.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::TemplateError;
-use crate::gguf::GgufFile;
+use crate::gguf::{GgufFile, GgufTemplate};
 use crate::source::Source;
 use crate::text::Tokenizer;
 
@@ -55,7 +55,7 @@ impl TemplateSource {
                 }));
             }
             Source::Gguf(path) => {
-                let (text, tokens) = in_gguf(path)?;
+                let GgufTemplate { text, tokens } = in_gguf(path)?;
                 let origin = format!("of {source}");
                 return Ok(text.map(|text| Self { origin, text, tokens }));
             }
@@ -85,7 +85,7 @@ impl TemplateSource {
         let tokens = match source {
             Source::Folder(folder) => tokens(&tokenizer_config(folder)?, tokenizer),
             Source::Embedded(_) => tokens(&Value::Null, tokenizer),
-            Source::Gguf(file) => in_gguf(file)?.1,
+            Source::Gguf(file) => in_gguf(file)?.tokens,
         };
         let text = read(path)?.ok_or_else(|| file_error(path, "there is no such file"))?;
         Ok(Self {
@@ -97,7 +97,7 @@ impl TemplateSource {
 }
 
 /// The template in a GGUF file, and the special tokens that it may name.
-fn in_gguf(path: &Path) -> Result<(Option<String>, Vec<(String, String)>), TemplateError> {
+fn in_gguf(path: &Path) -> Result<GgufTemplate, TemplateError> {
     let read = GgufFile::open(path).and_then(|file| file.chat_template());
     read.map_err(|error| file_error(path, &error.to_string()))
 }

@@ -104,7 +104,7 @@ async fn mistakes_are_told_with_what_would_be_right() {
             "cannot be used with",
         ),
         (
-            vec!["--url", url, "--max-tokens", "100000", "x"],
+            vec!["--url", url, "--max-tokens", "100000", "12+34="],
             "",
             1,
             "the models' context is 512 tokens",

@@ -41,10 +41,14 @@ try {
   const clocks = await startServer(["--config", inRoot("config/simulated.toml")]);
   const { page, close } = await openPage(browser, clocks.url);
   await page.waitForSelector("#A-model");
-  await page.fill("#prompt", "delayed batching");
+  await page.fill("#prompt", "1+1=");
   await page.fill("#answers", "16");
+  await page.fill("#max-tokens", "400");
   await page.fill("#temperature", "1");
-  await ask(page);
+  await page.getByLabel("share, as a number").fill("0.35");
+  await page.click("#send");
+  // In the middle of it: towards the end, fewer and fewer answers are left.
+  await page.waitForTimeout(3000);
   await page.locator("#timeline").locator("xpath=..").screenshot({ path: `${folder}/timeline.png` });
   await close();
   clocks.stop();

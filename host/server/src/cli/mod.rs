@@ -67,7 +67,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Some(Command::Simulate(args)) => simulate::run(&args),
         Some(Command::Heads(args)) => heads::run(args),
         Some(Command::GpuCheck(args)) => gpu_check::run(&args),
-        Some(Command::Chat(args)) => chat::run(args),
+        Some(Command::Chat(args)) => chat::run(&args),
         Some(Command::Top(args)) => top::run(&args),
         None => serve::serve(cli.serve),
     };

@@ -24,12 +24,12 @@ use super::connection::Connection;
 use super::{Failure, logging, output};
 
 /// Asks what is given, or line by line until there are no more.
-pub(super) fn run(args: ChatArgs) -> Result<(), Failure> {
+pub(super) fn run(args: &ChatArgs) -> Result<(), Failure> {
     logging::start("warn", logging::Format::Text).map_err(Failure::Asked)?;
     let runtime = Runtime::new().map_err(Failure::other)?;
     let connection = match &args.url {
         Some(url) => Connection::remote(url, args.api_key_file.as_deref()).map_err(Failure::Asked)?,
-        None => local(&args, &runtime)?,
+        None => local(args, &runtime)?,
     };
     let out_is_terminal = std::io::stdout().is_terminal();
     let coloured = match args.color {
@@ -37,7 +37,7 @@ pub(super) fn run(args: ChatArgs) -> Result<(), Failure> {
         Colour::Always => true,
         Colour::Never => false,
     };
-    let begin = Session::begin(connection, &args, coloured);
+    let begin = Session::begin(connection, args, coloured);
     let mut session = runtime.block_on(begin).map_err(Failure::Asked)?;
     let mut history = History::open(args.history.as_deref()).map_err(Failure::Asked)?;
     if let Some(prompt) = &args.prompt {

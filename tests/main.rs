@@ -27,4 +27,5 @@ mod start;
 mod streams;
 mod swap;
 mod terminal;
+mod trade_off;
 mod watching;

@@ -25,7 +25,7 @@ MIX = {
     "middle": {"chain": 18, "turns": 21, "sums": 15, "sort": 12},
     "large": {"chain": 12, "turns": 16, "sums": 11, "sort": 9},
 }
-STEPS = {"small": 500, "middle": 700, "large": 1000}
+STEPS = {"small": 340, "middle": 700, "large": 1000}
 SEED = {"small": 1, "middle": 2, "large": 3}
 MUON_RATE = 0.02
 ADAM_RATE = 3e-3

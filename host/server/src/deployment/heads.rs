@@ -1,5 +1,6 @@
 //! Loading a deployment's heads into the runners of their models.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use tokenrouter_core::ModelIndex;
@@ -8,6 +9,22 @@ use tokenrouter_model::heads::{HeadFile, HeadHeader};
 use tokenrouter_policy::Digest;
 
 use super::{DeploymentError, DeploymentFile};
+
+/// Heads of the binary, for its small model.
+const EMBEDDED: [(&str, &[u8]); 3] = [
+    (
+        "embedded:tiny/r2r",
+        include_bytes!("../../../../models/tiny/heads/r2r.safetensors"),
+    ),
+    (
+        "embedded:tiny/citer",
+        include_bytes!("../../../../models/tiny/heads/citer.safetensors"),
+    ),
+    (
+        "embedded:tiny/co-llm",
+        include_bytes!("../../../../models/tiny/heads/co-llm.safetensors"),
+    ),
+];
 
 /// A head that was loaded.
 #[derive(Clone, Debug)]
@@ -28,16 +45,20 @@ pub struct LoadedHead {
     pub digest: Digest,
 }
 
-/// Reads a head's file; `name` is what messages call it.
+/// Reads a head's file, or one of the binary; `name` is what messages call it.
 ///
 /// # Errors
 /// [`DeploymentError::HeadRead`] if the file cannot be read, [`DeploymentError::Head`] if it is no head for `model`.
 pub fn read_head(path: &Path, name: &str, model: &str) -> Result<(HeadFile, Digest), DeploymentError> {
-    let bytes = std::fs::read(path).map_err(|source| DeploymentError::HeadRead {
-        head: name.to_owned(),
-        path: path.to_owned(),
-        source,
-    })?;
+    let embedded = EMBEDDED.iter().find(|(name, _)| path.ends_with(name));
+    let bytes = match embedded {
+        Some((_, bytes)) => Cow::Borrowed(*bytes),
+        None => Cow::Owned(std::fs::read(path).map_err(|source| DeploymentError::HeadRead {
+            head: name.to_owned(),
+            path: path.to_owned(),
+            source,
+        })?),
+    };
     match HeadFile::parse(&bytes, &path.display().to_string()) {
         Ok(head) => Ok((head, Digest::of(&bytes))),
         Err(source) => Err(DeploymentError::Head {

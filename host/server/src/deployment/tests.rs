@@ -193,3 +193,18 @@ fn the_built_in_deployment_loads() {
         .collect();
     assert_eq!(given, ["threshold", "unit"]);
 }
+
+/// `--plugin r2r` and its like must work without any file.
+#[test]
+fn heads_of_the_binary_are_small_and_trained_and_their_policies_load() {
+    for plugin in ["r2r", "citer", "co-llm"] {
+        let mut file = DeploymentFile::built_in().unwrap();
+        file.policy.plugin = plugin.to_owned();
+        file.policy.options.clear();
+        let loaded = file.load().unwrap();
+        assert_eq!(loaded.policies[0].name, plugin);
+        let head = loaded.heads.iter().find(|head| head.name == plugin).unwrap();
+        assert!(head.header.trained && head.header.threshold.is_some(), "{head:?}");
+        assert!(loaded.heads.iter().map(|head| head.parameters).sum::<u64>() * 4 < 1_000_000);
+    }
+}

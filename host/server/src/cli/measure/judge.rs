@@ -54,12 +54,10 @@ fn last_number(text: &str) -> Option<&str> {
         .rfind(|c| !part(c))
         .map_or(0, |at| at + text[at..].chars().next().map_or(1, char::len_utf8));
     start += text[start..end].find(|c: char| c.is_ascii_digit())?;
-    // A minus before a number is its sign unless it stands between two operands.
+    // A minus is a sign unless it joins the number to what stands before it, as in 10-7.
     let before = &text[..start];
-    let sign = before.ends_with('-')
-        && !before[..before.len() - 1]
-            .trim_end()
-            .ends_with(|c: char| c.is_alphanumeric());
+    let joined = |before: &str| before.ends_with(|c: char| c.is_alphanumeric());
+    let sign = before.strip_suffix('-').is_some_and(|before| !joined(before));
     Some(&text[start - usize::from(sign)..end])
 }
 

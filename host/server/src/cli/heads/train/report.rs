@@ -6,13 +6,15 @@ use crate::cli::table::Table;
 
 const RECALLS: [f64; 5] = [0.5, 0.8, 0.9, 0.95, 0.99];
 
-/// The threshold as the head's policy compares with it. CITER hands over below its threshold, the others at or above.
+/// The threshold as the head's policy compares with it. CITER hands over below its threshold, the others at or above: a
+/// score that is to be found must lie below by more than the rounding of its complement.
 pub(super) fn threshold(chosen: &Confusion, complement: bool) -> f64 {
-    f64::from(if complement {
-        (1.0 - chosen.threshold).next_up()
+    let threshold = f64::from(chosen.threshold);
+    if complement {
+        (1.0 - threshold + f64::from(f32::EPSILON)).min(1.0)
     } else {
-        chosen.threshold
-    })
+        threshold
+    }
 }
 
 /// Loss, a line for several recalls, and the chosen threshold.

@@ -231,11 +231,14 @@ fn bench_measures_every_size() {
 /// Policies that read a head are tried without having one.
 #[test]
 fn a_policy_with_a_head_is_tried_in_a_deployment_that_is_taken_to_have_it() {
+    let three = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/tiny-three.toml");
     for policy in ["r2r", "citer", "co-llm"] {
-        refuses(2, &["policy", "bench", policy], &[policy, "head"]);
-        let figures = json(&["policy", "bench", policy, "--samples", "10", "--head", policy]);
+        let subject = [policy, "--config", text(&three)];
+        refuses(2, &[&["policy", "bench"], &subject[..]].concat(), &[policy, "head"]);
+        let with_head = [&subject[..], &["--head", policy]].concat();
+        let figures = json(&[&["policy", "bench", "--samples", "10"], &with_head[..]].concat());
         assert_eq!(figures["policy"], policy);
-        let checked = json(&["policy", "check", policy, "--rounds", "1", "--head", policy]);
+        let checked = json(&[&["policy", "check", "--rounds", "1"], &with_head[..]].concat());
         assert_eq!(checked["passed"], true, "{checked}");
     }
     let shown = json(&["policy", "inspect", "r2r", "--head", "r2r=small"]);

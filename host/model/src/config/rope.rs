@@ -202,22 +202,22 @@ mod tests {
 
     use super::*;
 
-    fn scaling(value: Value) -> Result<RopeScaling, String> {
-        RopeScaling::parse(&value, 4_096)
+    fn scaling(value: &Value) -> Result<RopeScaling, String> {
+        RopeScaling::parse(value, 4_096)
     }
 
     #[test]
     fn kinds_are_read_under_both_of_their_names() {
-        assert_eq!(scaling(Value::Null), Ok(RopeScaling::None));
+        assert_eq!(scaling(&Value::Null), Ok(RopeScaling::None));
         assert_eq!(
-            scaling(json!({"rope_theta": 1e6, "rope_type": "default"})),
+            scaling(&json!({"rope_theta": 1e6, "rope_type": "default"})),
             Ok(RopeScaling::None)
         );
         assert_eq!(
-            scaling(json!({"type": "linear", "factor": 2.0})),
+            scaling(&json!({"type": "linear", "factor": 2.0})),
             Ok(RopeScaling::Linear { factor: 2.0 })
         );
-        let both = scaling(json!({"type": "yarn", "rope_type": "yarn", "factor": 4.0})).unwrap();
+        let both = scaling(&json!({"type": "yarn", "rope_type": "yarn", "factor": 4.0})).unwrap();
         let RopeScaling::Yarn {
             original_positions,
             attention_factor,
@@ -243,7 +243,7 @@ mod tests {
                 "not below",
             ),
         ] {
-            assert!(scaling(value.clone()).unwrap_err().contains(message), "{value}");
+            assert!(scaling(&value).unwrap_err().contains(message), "{value}");
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
                 "original_max_position_embeddings": 2048}),
             json!({"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 2048}),
         ] {
-            let (speeds, _) = scaling(value).unwrap().speeds(64, 1e5);
+            let (speeds, _) = scaling(&value).unwrap().speeds(64, 1e5);
             assert_eq!(speeds[0], plain[0]);
             assert!((speeds[31] / plain[31] * 8.0 - 1.0).abs() < 1e-6);
             let ratios: Vec<f32> = speeds.iter().zip(&plain).map(|(speed, plain)| speed / plain).collect();

@@ -316,7 +316,7 @@ mod tests {
             let mut out = vec![0u8; 30];
             let found = catch_unwind(AssertUnwindSafe(|| {
                 pool.chunks(&mut out, 1, 1 << 20, &mut scratch, |index, (), _| {
-                    assert_ne!(index, bad)
+                    assert_ne!(index, bad);
                 });
             }));
             assert!(found.is_err());

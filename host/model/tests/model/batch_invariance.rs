@@ -101,7 +101,7 @@ fn batch_invariance_of_random_models() {
     for seed in 0..6 {
         let mut random = Random::new(seed);
         let (kind, sizes) = [("qwen3", ODD), ("qwen2", EVEN_WHOLE), ("llama", ODD_WHOLE)][seed as usize % 3];
-        let model = RandomModel::of(kind, sizes, seed < 3, serde_json::Value::Null, &mut random);
+        let model = RandomModel::of(kind, sizes, seed < 3, &serde_json::Value::Null, &mut random);
         check_all(&model.config(), || model.weights(), &mut random);
     }
 }

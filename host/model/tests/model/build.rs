@@ -59,11 +59,11 @@ pub const EVEN_WHOLE: [usize; 8] = [96, 64, 128, 3, 4, 2, 16, 128];
 impl RandomModel {
     /// A Qwen3 model. `sizes`: vocabulary, hidden, intermediate, layers, heads, kv heads, head_dim, positions.
     pub fn new(sizes: [usize; 8], tied: bool, random: &mut Random) -> Self {
-        Self::of("qwen3", sizes, tied, serde_json::Value::Null, random)
+        Self::of("qwen3", sizes, tied, &serde_json::Value::Null, random)
     }
 
     /// A model of an architecture, with a value for `rope_scaling`.
-    pub fn of(kind: &str, sizes: [usize; 8], tied: bool, rope: serde_json::Value, random: &mut Random) -> Self {
+    pub fn of(kind: &str, sizes: [usize; 8], tied: bool, rope: &serde_json::Value, random: &mut Random) -> Self {
         let [vocabulary, hidden, inner, layers, heads, kv_heads, head_dim, positions] = sizes;
         let config = serde_json::json!({
             "model_type": kind, "vocab_size": vocabulary, "hidden_size": hidden, "intermediate_size": inner,

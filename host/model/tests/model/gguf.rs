@@ -136,7 +136,7 @@ fn distance(found: &[f32], expected: &[f32]) -> f32 {
 fn a_file_of_floats_computes_what_its_folder_does() {
     for (kind, seed) in [("llama", 20), ("qwen2", 21), ("qwen3", 22)] {
         let mut random = Random::new(seed);
-        let model = RandomModel::of(kind, SIZES, seed % 2 == 0, serde_json::Value::Null, &mut random);
+        let model = RandomModel::of(kind, SIZES, seed % 2 == 0, &serde_json::Value::Null, &mut random);
         let tokens = random.tokens(40, SIZES[0]);
         let (config, mut weights) = (model.config(), model.weights());
         let mut decoder = Decoder::new(&config, &mut weights).unwrap();
@@ -169,7 +169,7 @@ fn stored_blocks_are_kept_and_others_are_quantised() {
         GgmlDType::Q5_1,
     ] {
         let mut random = Random::new(30);
-        let model = RandomModel::of("llama", SIZES, true, serde_json::Value::Null, &mut random);
+        let model = RandomModel::of("llama", SIZES, true, &serde_json::Value::Null, &mut random);
         let tokens = random.tokens(20, SIZES[0]);
         let file = written("llama", &model, dtype);
         let expected = logits(&file.source(), WeightFormat::F32, &tokens);
@@ -180,7 +180,7 @@ fn stored_blocks_are_kept_and_others_are_quantised() {
 
 #[test]
 fn what_is_wrong_with_a_file_is_said() {
-    let model = RandomModel::of("llama", SIZES, false, serde_json::Value::Null, &mut Random::new(40));
+    let model = RandomModel::of("llama", SIZES, false, &serde_json::Value::Null, &mut Random::new(40));
     let file = written("llama", &model, GgmlDType::F32);
     let bytes = fs::read(&file.0).unwrap();
     let refused = |bytes: &[u8]| {
@@ -199,7 +199,7 @@ fn what_is_wrong_with_a_file_is_said() {
         error.contains("pre-tokenizer \"unheard-of\" is not supported"),
         "{error}"
     );
-    let mut other = bytes.clone();
+    let mut other = bytes;
     let at = other.windows(5).position(|window| window == b"llama").unwrap();
     other[at..at + 5].copy_from_slice(b"mamba");
     assert!(refused(&other).contains("architecture \"mamba\" is not supported"));

@@ -18,12 +18,15 @@ use crate::build::{EVEN, EVEN_WHOLE, ODD, ODD_WHOLE, Random, RandomModel, blocks
 
 const TOLERANCE: f32 = 1e-4;
 
+/// A model of the reference: from tokens and their position to logits.
+type ReferenceModel = Box<dyn FnMut(&Tensor, usize) -> candle_core::Result<Tensor>>;
+
 /// Logits after every token, from the reference, fed one token at a time.
 fn expected(config_json: &[u8], safetensors: &[u8], tokens: &[TokenId]) -> Vec<f32> {
     let mut json: Value = serde_json::from_slice(config_json).unwrap();
     json["sliding_window"] = Value::Null;
     let weights = VarBuilder::from_slice_safetensors(safetensors, DType::F32, &Device::Cpu).unwrap();
-    let mut model: Box<dyn FnMut(&Tensor, usize) -> candle_core::Result<Tensor>> = match json["model_type"].as_str() {
+    let mut model: ReferenceModel = match json["model_type"].as_str() {
         Some("qwen3") => {
             let config: qwen3::Config = serde_json::from_value(json).unwrap();
             let mut model = qwen3::ModelForCausalLM::new(&config, weights).unwrap();
@@ -106,7 +109,7 @@ fn logits_of_random_models_are_the_references() {
             } else {
                 Value::Null
             };
-            let model = RandomModel::of(kind, sizes, tied, rope, &mut random);
+            let model = RandomModel::of(kind, sizes, tied, &rope, &mut random);
             check(model.config_json.as_bytes(), &model.safetensors, 60, &mut random);
         }
     }

@@ -87,7 +87,7 @@ pub(super) enum Command {
     Eval(EvalArgs),
     /// Measure the speed of a deployment or of any OpenAI server under load
     #[command(after_help = BENCH_EXAMPLES)]
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Run the scheduler in virtual time, to compare launch rules
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(SimulateArgs),

@@ -13,6 +13,9 @@ pub(super) struct Adam {
     steps: i32,
 }
 
+/// The means of gradients and of their squares, flat, and the steps taken.
+type State = (Vec<Vec<f32>>, Vec<Vec<f32>>, i32);
+
 impl Adam {
     pub(super) fn new(weights: &[Var]) -> Result<Self> {
         let zeros = || {
@@ -52,7 +55,7 @@ impl Adam {
     }
 
     /// Both means as flat values, and the steps taken.
-    pub(super) fn state(&self) -> Result<(Vec<Vec<f32>>, Vec<Vec<f32>>, i32)> {
+    pub(super) fn state(&self) -> Result<State> {
         let flat = |tensors: &[Tensor]| {
             tensors
                 .iter()

@@ -5,7 +5,16 @@ use crate::common::{Answer, Problem, Server, deployment_file, not_hanging, probl
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-const RULES: [&str; 5] = ["eager", "threshold:1,3", "lookahead", "step-sync", "model-sync"];
+/// Launch rules, and whether models write ahead.
+const RULES: [[&str; 2]; 7] = [
+    ["eager", "off"],
+    ["threshold:1,3", "off"],
+    ["lookahead", "off"],
+    ["step-sync", "off"],
+    ["model-sync", "off"],
+    ["eager", "window:8"],
+    ["lookahead", "auto"],
+];
 const REQUESTS: usize = 32;
 
 /// Requests of all kinds: routed and not, greedy and sampled, short and long, with stop strings, penalties, biases, bans and
@@ -120,12 +129,12 @@ async fn check(policy: &str) {
         handoffs > 60,
         "only {handoffs} handoffs: these requests would show nothing"
     );
-    for rule in RULES {
-        let server = Server::start(&["--plugin", policy, "--launch", rule]);
+    for [rule, optimistic] in RULES {
+        let server = Server::start(&["--plugin", policy, "--launch", rule, "--optimistic", optimistic]);
         for backwards in [false, true] {
             let found = together(&server, &requests, backwards).await;
             assert_same(
-                &format!("{policy}, {rule}, backwards: {backwards}"),
+                &format!("{policy}, {rule}, optimistic {optimistic}, backwards: {backwards}"),
                 &requests,
                 &expected,
                 &found,
@@ -144,10 +153,12 @@ async fn check(policy: &str) {
         ),
         "[limits]\nrows_max = 3\nlong_tokens_max = 5\nrequests_running_max = 6\nkv_tokens = 1024",
     );
-    for rule in ["eager", "lookahead"] {
-        let server = Server::start(&["--config", cramped.to_str().expect("UTF-8"), "--launch", rule]);
+    for [rule, optimistic] in [["eager", "off"], ["lookahead", "window:3"]] {
+        let config = cramped.to_str().expect("UTF-8");
+        let server = Server::start(&["--config", config, "--launch", rule, "--optimistic", optimistic]);
         let found = together(&server, &requests, false).await;
-        assert_same(&format!("{policy}, cramped, {rule}"), &requests, &expected, &found);
+        let what = format!("{policy}, cramped, {rule}, optimistic {optimistic}");
+        assert_same(&what, &requests, &expected, &found);
     }
 }
 

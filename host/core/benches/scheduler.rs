@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use driver::Driver;
+use tokenrouter_core::ahead::Optimistic;
 
 fn routed_token(criterion: &mut Criterion) {
     for requests in [1, 8, 64] {
@@ -17,7 +18,7 @@ fn routed_token(criterion: &mut Criterion) {
                 let mut routed = 0;
                 // Requests have an end, so long measurements take several sets of them.
                 while routed < tokens {
-                    let mut driver = Driver::new(requests, 40_000);
+                    let mut driver = Driver::new(requests, 40_000, Optimistic::Off);
                     let start = Instant::now();
                     while driver.routed < (tokens - routed).min(30_000 * requests as u64) {
                         driver.round();

@@ -155,6 +155,12 @@ impl KvPool {
         true
     }
 
+    /// The same for work that may be in vain: takes only blocks that are free.
+    pub fn reserve_free(&mut self, index: SeatIndex, length: usize) -> bool {
+        let held = self.seats[index.0 as usize].blocks.len();
+        blocks_for(length).saturating_sub(held) <= self.free.len() && self.reserve(index, length)
+    }
+
     /// Allows eviction again.
     pub fn unpin(&mut self, index: SeatIndex) {
         self.seats[index.0 as usize].pinned = false;

@@ -66,6 +66,8 @@ pub struct ModelView {
     pub waiting: u32,
     /// Requests in its running step; 0 when it is idle.
     pub running: u32,
+    /// Rows of its running step that are written ahead, for requests that are elsewhere.
+    pub ahead: u32,
     /// Whether it has decided to hold back what waits. Idle with something waiting and not holding back means that it is
     /// about to decide.
     pub holding: bool,
@@ -79,6 +81,12 @@ pub struct ModelView {
     pub newcomers: f32,
     /// Probability that a request comes to the model that decides after a step there.
     pub to_here: f32,
+    /// How much longer its steps take while another model runs; 1 or less: no longer.
+    pub slowdown: f32,
+    /// How long its next step would take if no other model ran; 0: not known.
+    pub alone_us: u64,
+    /// What one token more adds to its step, in microseconds.
+    pub token_us: f32,
 }
 
 /// What a model sees when it decides. `models` has an entry for each model of the deployment.
@@ -96,6 +104,15 @@ impl View<'_> {
     /// Requests in the deployment: each waits, is on its way, or runs.
     fn live(&self) -> u32 {
         self.models.iter().map(|model| model.waiting + model.running).sum()
+    }
+
+    /// Whether another model than this one runs.
+    pub fn beside(&self, model: ModelIndex) -> bool {
+        let runs = |peer: &ModelView| peer.running + peer.ahead > 0;
+        self.models
+            .iter()
+            .enumerate()
+            .any(|(index, peer)| index != model.index() && runs(peer))
     }
 }
 

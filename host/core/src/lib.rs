@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod agreement;
+pub mod ahead;
 pub mod draw;
 pub mod estimate;
 pub mod ids;

@@ -21,6 +21,9 @@ pub const SIGNAL_COLUMNS_MAX: usize = 1024;
 /// for any policy that asks every model once.
 pub const DISCARDS_RUNNING_MAX: u32 = MODELS_MAX as u32;
 
+/// Most tokens that a model writes behind a candidate that is not settled.
+pub const AHEAD_TOKENS_MAX: u32 = 64;
+
 /// Bounds of a step and of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepLimits {

@@ -46,6 +46,12 @@ pub struct PolicyState {
 }
 
 impl PolicyState {
+    /// No words.
+    pub(crate) const EMPTY: Self = Self {
+        words: [0; STATE_WORDS_MAX],
+        len: 0,
+    };
+
     /// The state with these words.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
 //! A request: everything about it that is not a model's KV cache. It moves as a whole from one model's scheduler to
 //! the next, so whoever holds it may change it and nobody has to ask.
 
+use crate::ahead::Suffix;
 use crate::ids::{ModelIndex, RequestId, TokenId};
 use crate::limits::MODELS_MAX;
 use crate::policy::PolicyState;
@@ -28,6 +29,16 @@ pub enum Finish {
 
 /// What happens to committed tokens, supplied from above: text, stop strings, the stream to the client.
 pub trait Answer {
+    /// What it takes to draw candidates and to ask the policy where the request itself is not, while it is written ahead.
+    type Ahead: std::fmt::Debug;
+
+    /// The above, or `None` if this request is not to be written ahead, because what its candidates or signals depend on changes with
+    /// every committed token.
+    fn ahead(&self) -> Option<Self::Ahead>;
+
+    /// The request has been handed over.
+    fn handed_over(&mut self, from: ModelIndex, to: ModelIndex);
+
     /// A token has become part of the answer. Returns how the answer ends, if it ends with this token.
     fn commit(&mut self, token: TokenId, by: ModelIndex) -> Option<Finish>;
 
@@ -56,6 +67,19 @@ pub struct Request<A> {
     discards_running: u32,
     leaving: [Option<f32>; MODELS_MAX],
     seats: [Option<SeatIndex>; MODELS_MAX],
+    /// Positions assumed behind the tokens; see [`crate::ahead`].
+    pub(crate) suffix: Suffix,
+    /// What the model that was asked last is expected to do.
+    pub(crate) expected: Option<Expected>,
+}
+
+/// What the model that is asked is expected to write, kept to see how often it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    pub(crate) by: ModelIndex,
+    pub(crate) position: u32,
+    pub(crate) token: TokenId,
+    pub(crate) back: PolicyState,
 }
 
 impl<A: Answer> Request<A> {
@@ -86,6 +110,8 @@ impl<A: Answer> Request<A> {
             discards_running: 0,
             leaving: [None; MODELS_MAX],
             seats: [None; MODELS_MAX],
+            suffix: Suffix::default(),
+            expected: None,
         }
     }
 
@@ -149,9 +175,17 @@ impl<A: Answer> Request<A> {
         self.leaving[model.index()] = Some(mean);
     }
 
-    pub(crate) fn note_handoff(&mut self, discarded: bool) {
+    pub(crate) fn note_handoff(&mut self, from: ModelIndex, to: ModelIndex, discarded: bool) {
         self.handoffs += 1;
         self.discards_running += u32::from(discarded);
+        self.answer.handed_over(from, to);
+    }
+
+    /// Whether the model that was asked last did what was expected of it. Asked once, where it is back.
+    pub(crate) fn take_agreed(&mut self, at: ModelIndex) -> Option<bool> {
+        let expected = self.expected.take_if(|expected| expected.by == at)?;
+        let came_back_at_once = self.tokens.len() as u32 == expected.position + 1;
+        Some(came_back_at_once && self.tokens.last() == Some(&expected.token) && self.state == expected.back)
     }
 
     pub(crate) fn seat(&self, model: ModelIndex) -> Option<SeatIndex> {

@@ -1,10 +1,11 @@
 //! From a step's candidates and signals to verdicts: asks each request's policy, every generation with its own rows,
 //! and applies the failure mode where a policy faults.
 
+use crate::ahead::Foreseen;
 use crate::ids::{ModelIndex, TokenId};
-use crate::policy::{Decisions, FailureMode, LeavingRow, Policy, PolicyFault, PolicyState, RouteBatch};
-use crate::request::{GenerationId, Request};
-use crate::scheduler::Verdict;
+use crate::policy::{Decisions, FailureMode, LeavingRow, Parcel, Policy, PolicyFault, PolicyState, RouteBatch};
+use crate::request::{Answer, GenerationId};
+use crate::scheduler::{Row, Verdict};
 
 /// What a step brought, one entry for every row with a candidate.
 #[derive(Clone, Copy, Debug)]
@@ -58,14 +59,31 @@ pub struct Routing {
     rows: Vec<usize>,
     batch: RouteBatch,
     decisions: Decisions,
+    /// Whether states are foreseen for requests that are handed over.
+    foresees: bool,
+    foreseen: Vec<Foreseen>,
 }
 
 impl Routing {
-    /// Fills `verdicts` with one verdict for every request, in order.
-    pub fn decide<'r, A: 'r>(
+    /// Buffers for a driver that lets models write ahead: then policies are also asked what their states become if the other
+    /// model does as is assumed.
+    pub fn foreseeing(foresees: bool) -> Self {
+        Self {
+            foresees,
+            ..Self::default()
+        }
+    }
+
+    /// The states foreseen at the last step; verdicts have places in it.
+    pub fn foreseen(&self) -> &[Foreseen] {
+        &self.foreseen
+    }
+
+    /// Fills `verdicts` with one verdict for every row, in order.
+    pub fn decide<'r, A: Answer + 'r>(
         &mut self,
         at: ModelIndex,
-        requests: &(impl Iterator<Item = &'r Request<A>> + Clone),
+        requests: &(impl Iterator<Item = Row<'r, A>> + Clone),
         step: StepResult<'_>,
         policies: &mut dyn Policies,
         on_fault: FailureMode,
@@ -74,10 +92,11 @@ impl Routing {
         let place = Place { at, on_fault };
         verdicts.clear();
         self.generations.clear();
+        self.foreseen.clear();
         for (row, request) in requests.clone().enumerate() {
             let finite = step.finite[row];
             verdicts.push(if finite {
-                Verdict::Stay { state: request.state }
+                Verdict::Stay { state: *request.state }
             } else {
                 Verdict::Fail("the model's logits, or the score of a head, are not numbers at this position".to_owned())
             });
@@ -93,28 +112,28 @@ impl Routing {
             if let Err(fault) = self.decide_generation(place, generation, requests.clone(), step, policies, verdicts) {
                 policies.fault(generation, &fault);
                 for (&row, request) in self.rows.iter().zip(self.members(generation, requests.clone())) {
-                    verdicts[row] = after_fault(on_fault, at, request.state, &fault);
+                    verdicts[row] = after_fault(on_fault, at, *request.state, &fault);
                 }
             }
         }
     }
 
-    fn members<'s, 'r: 's, A: 'r>(
+    fn members<'s, 'r: 's, A: Answer + 'r>(
         &'s self,
         generation: GenerationId,
-        requests: impl Iterator<Item = &'r Request<A>> + 's,
-    ) -> impl Iterator<Item = &'r Request<A>> + 's {
+        requests: impl Iterator<Item = Row<'r, A>> + 's,
+    ) -> impl Iterator<Item = Row<'r, A>> + 's {
         requests
             .zip(&self.generations)
             .filter(move |(_, of)| **of == Some(generation))
             .map(|(request, _)| request)
     }
 
-    fn decide_generation<'r, A: 'r>(
+    fn decide_generation<'r, A: Answer + 'r>(
         &mut self,
         Place { at, on_fault }: Place,
         generation: GenerationId,
-        requests: impl Iterator<Item = &'r Request<A>>,
+        requests: impl Iterator<Item = Row<'r, A>>,
         step: StepResult<'_>,
         policies: &mut dyn Policies,
         verdicts: &mut [Verdict],
@@ -161,11 +180,22 @@ impl Routing {
             };
             let policy = policies.policy(generation).ok_or_else(missing)?;
             verdicts[row] = match policy.send(at, to, leaving) {
-                Ok(parcel) => Verdict::HandOff {
-                    to,
-                    keep: parcel.keep_candidate,
-                    state: parcel.state,
-                },
+                Ok(parcel) => {
+                    let foreseen = if self.foresees && !parcel.keep_candidate {
+                        foresee(policy, at, to, &parcel)
+                    } else {
+                        None
+                    };
+                    Verdict::HandOff {
+                        to,
+                        keep: parcel.keep_candidate,
+                        state: parcel.state,
+                        foreseen: foreseen.map(|states| {
+                            self.foreseen.push(states);
+                            self.foreseen.len() as u32 - 1
+                        }),
+                    }
+                }
                 // One row's fault is one request's fault.
                 Err(fault) => {
                     policies.fault(generation, &fault);
@@ -177,10 +207,27 @@ impl Routing {
     }
 }
 
+/// The states if `to` writes what is expected of it and hands back at once. A policy that fails here will fail again where it
+/// counts, and then it is counted.
+fn foresee(policy: &mut dyn Policy, at: ModelIndex, to: ModelIndex, parcel: &Parcel) -> Option<Foreseen> {
+    let there = policy.receive(to, at, parcel).ok()?;
+    let returning = Parcel {
+        keep_candidate: true,
+        state: there,
+    };
+    let back = policy.receive(at, to, &returning).ok()?;
+    Some(Foreseen { there, back })
+}
+
 fn after_fault(on_fault: FailureMode, at: ModelIndex, state: PolicyState, fault: &PolicyFault) -> Verdict {
     match on_fault {
         FailureMode::Fail => Verdict::Fail(format!("the routing policy failed: {}", fault.0)),
-        FailureMode::Fallback(to) if to != at => Verdict::HandOff { to, keep: false, state },
+        FailureMode::Fallback(to) if to != at => Verdict::HandOff {
+            to,
+            keep: false,
+            state,
+            foreseen: None,
+        },
         FailureMode::Stay | FailureMode::Fallback(_) => Verdict::Stay { state },
     }
 }

@@ -4,16 +4,26 @@
 //! [`Scheduler::launch`] to get the next step, and, when the model has run it, [`Scheduler::settle`] with what the policy
 //! decided. Nothing here reads a clock, and in steady state nothing allocates.
 
+mod drafting;
+mod rows;
+mod settling;
+mod worth;
+
 use std::collections::VecDeque;
 
-use crate::estimate::{Leaving, Moves, RoutingCounts, StepLatency};
-use crate::ids::{ModelIndex, TokenId};
+use crate::agreement::Agreements;
+use crate::ahead::{AheadCounts, Assumed, Draft, Optimistic};
+use crate::estimate::{Leaving, Moves, Progress, RoutingCounts, Slowdown, StepLatency};
+use crate::ids::{ModelIndex, RequestId};
 use crate::kv::KvPool;
 use crate::launch::{self, Decision, LaunchRule, Queue, View};
-use crate::limits::{DISCARDS_RUNNING_MAX, StepLimits};
+use crate::limits::StepLimits;
 use crate::policy::PolicyState;
 use crate::request::{Answer, Finish, Request, SeatIndex};
-use crate::step::{StepBatch, StepRow};
+use crate::step::StepBatch;
+
+use rows::{Place, Running};
+pub use rows::{Row, Wanted};
 
 /// What is to become of a row's candidate and its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +41,8 @@ pub enum Verdict {
         keep: bool,
         /// The state that travels.
         state: PolicyState,
+        /// Place of the states in [`crate::route::Routing::foreseen`], if the request may be written ahead.
+        foreseen: Option<u32>,
     },
     /// End the request with an error.
     Fail(String),
@@ -38,7 +50,7 @@ pub enum Verdict {
 
 /// What the driver has to carry out after a step.
 #[derive(Debug)]
-pub enum Action<A> {
+pub enum Action<A: Answer> {
     /// Take the request to another model.
     Send {
         /// The model that goes on.
@@ -47,6 +59,36 @@ pub enum Action<A> {
         kept: bool,
         /// The request, with the state that travels.
         request: Box<Request<A>>,
+    },
+    /// Take the request to another model without asking the policy to receive it: one model has written ahead, the other settles, and
+    /// the policy's state is what it foresaw.
+    Pass {
+        /// The model that goes on.
+        to: ModelIndex,
+        /// The request.
+        request: Box<Request<A>>,
+    },
+    /// Tell a model what was written ahead for a request that it settles: [`Scheduler::assume`].
+    Assume {
+        /// The model that settles.
+        at: ModelIndex,
+        /// The request.
+        request: RequestId,
+        /// Position of the entry in the whole sequence.
+        position: u32,
+        /// What is assumed there.
+        entry: Assumed,
+    },
+    /// Tell a model how far what it wrote ahead is settled: [`Scheduler::settled`].
+    Settled {
+        /// The model that writes ahead.
+        to: ModelIndex,
+        /// The request's seat there.
+        seat: SeatIndex,
+        /// Tokens of the whole sequence that are committed and as it assumed.
+        length: u32,
+        /// Whether what it wrote behind them may still be right.
+        goes_on: bool,
     },
     /// The request has ended. Its seats at other models are still taken: tell them ([`Request::seats`]).
     End {
@@ -57,20 +99,8 @@ pub enum Action<A> {
     },
 }
 
-/// A row that ran and has a candidate, or is in the middle of a long stretch and has none.
 #[derive(Debug)]
-struct Running<A> {
-    request: Box<Request<A>>,
-    seat: SeatIndex,
-    /// What the model holds once the step has run.
-    fed: u32,
-    has_candidate: bool,
-    /// When it began to wait for this step.
-    since_us: u64,
-}
-
-#[derive(Debug)]
-struct Waiting<A> {
+struct Waiting<A: Answer> {
     request: Box<Request<A>>,
     seat: SeatIndex,
     since_us: u64,
@@ -78,13 +108,15 @@ struct Waiting<A> {
 
 /// The scheduler of one model.
 #[derive(Debug)]
-pub struct Scheduler<A> {
+pub struct Scheduler<A: Answer> {
     model: ModelIndex,
     rule: LaunchRule,
     limits: StepLimits,
     kv: KvPool,
     queue: VecDeque<Waiting<A>>,
     running: Vec<Running<A>>,
+    /// Of each row of logits of the step that is out, whose it is.
+    places: Vec<Place>,
     held: Vec<Waiting<A>>,
     launched_us: u64,
     latency: StepLatency,
@@ -92,6 +124,27 @@ pub struct Scheduler<A> {
     leaving: Leaving,
     moves: Moves,
     stalled: bool,
+    optimistic: Optimistic,
+    /// By seat.
+    drafts: Vec<Option<Draft<A>>>,
+    drafts_live: usize,
+    /// Of drafts that are gone, for new ones.
+    memory: Vec<VecDeque<Assumed>>,
+    /// How often what this model assumes is confirmed.
+    agreements: Agreements,
+    /// How often this model confirms what others assume.
+    confirming: Agreements,
+    /// How often a request that was settled goes back to wait, and not where its draft is.
+    returning: f32,
+    slowdown: Slowdown,
+    /// Step latencies by tokens fed.
+    by_tokens: StepLatency,
+    progress: Progress,
+    step_tokens: usize,
+    ended_us: u64,
+    /// Whether another model ran when the step that is out was launched.
+    beside: bool,
+    ahead: AheadCounts,
 }
 
 impl<A: Answer> Scheduler<A> {
@@ -104,6 +157,7 @@ impl<A: Answer> Scheduler<A> {
             kv,
             queue: VecDeque::new(),
             running: Vec::new(),
+            places: Vec::new(),
             held: Vec::new(),
             launched_us: 0,
             latency: StepLatency::default(),
@@ -111,7 +165,28 @@ impl<A: Answer> Scheduler<A> {
             leaving: Leaving::default(),
             moves: Moves::default(),
             stalled: false,
+            optimistic: Optimistic::Off,
+            drafts: Vec::new(),
+            drafts_live: 0,
+            memory: Vec::new(),
+            agreements: Agreements::default(),
+            confirming: Agreements::default(),
+            returning: 1.0,
+            slowdown: Slowdown::default(),
+            by_tokens: StepLatency::default(),
+            progress: Progress::default(),
+            step_tokens: 0,
+            ended_us: 0,
+            beside: false,
+            ahead: AheadCounts::default(),
         }
+    }
+
+    /// Lets the model write ahead for requests that it has handed over.
+    #[must_use]
+    pub fn with_optimistic(mut self, optimistic: Optimistic) -> Self {
+        self.optimistic = optimistic;
+        self
     }
 
     /// The model it schedules.
@@ -149,11 +224,19 @@ impl<A: Answer> Scheduler<A> {
         &self.moves
     }
 
-    /// How many requests of the step that is out are expected to go to `to`.
+    /// How many requests of the step that is out are expected to go to `to`. One that is written ahead there counts as far as
+    /// it is likely that it comes back to wait.
     pub fn newcomers(&self, to: ModelIndex) -> f32 {
         let usual = 1.0 - self.counts.probability(self.model);
-        let leaving = |request: &Request<A>| self.leaving.probability(request.leaving(self.model), usual);
-        self.candidates().map(leaving).sum::<f32>() * self.counts.probability_leaving(self.model, to)
+        let requests = self.running_requests().filter(|(running, _)| running.logits > 0);
+        let leaving = requests.map(|(_, request)| {
+            let leaving = self.leaving.probability(request.leaving(self.model), usual);
+            match request.suffix.writer {
+                Some(_) => leaving * self.returning,
+                None => leaving,
+            }
+        });
+        leaving.sum::<f32>() * self.counts.probability_leaving(self.model, to)
     }
 
     /// The probability that a request goes to `to` after a step here.
@@ -162,26 +245,30 @@ impl<A: Answer> Scheduler<A> {
     }
 
     /// A request comes in: new, or handed over by another model. Its KV from an earlier visit is still here, so
-    /// it goes on where it was.
-    pub fn arrive(&mut self, now_us: u64, mut request: Box<Request<A>>) {
+    /// it goes on where it was. One that was written ahead here may also go on elsewhere, or end.
+    pub fn arrive(&mut self, now_us: u64, mut request: Box<Request<A>>, actions: &mut Vec<Action<A>>) {
         let seat = request.seat(self.model).unwrap_or_else(|| {
             let seat = self.kv.sit(request.id, request.length_max() as usize);
             request.set_seat(self.model, seat);
             seat
         });
-        // Where every model discards, a request can come back without a token that is new here. Its last token is then
-        // fed once more, because the logits behind it are wanted again.
-        let unseen_from = request.tokens().len() as u32 - 1;
-        self.kv.truncate(seat, unseen_from);
-        self.queue.push_back(Waiting {
-            request,
-            seat,
-            since_us: now_us,
-        });
+        if let Some(agreed) = request.take_agreed(self.model) {
+            self.agreements.record(request.generation, agreed);
+        }
+        let comes_back = request.suffix.writer == Some(self.model) || self.draft_of(seat).is_some();
+        let taken = if comes_back {
+            self.merge(now_us, request, seat, actions)
+        } else {
+            Some(request)
+        };
+        if let Some(request) = taken {
+            self.enqueue(now_us, request, seat);
+        }
     }
 
-    /// A request that was here has ended elsewhere.
-    pub fn forget(&mut self, seat: SeatIndex) {
+    /// A request that was here has ended elsewhere, with so many tokens.
+    pub fn forget(&mut self, seat: SeatIndex, length: u32) {
+        self.drop_draft(seat, Some(length));
         self.kv.leave(seat);
     }
 
@@ -201,12 +288,21 @@ impl<A: Answer> Scheduler<A> {
     pub fn launch(&mut self, view: View<'_>, batch: &mut StepBatch) -> Decision {
         debug_assert!(self.running.is_empty(), "one step at a time");
         self.stalled = false;
+        if let Some(until_us) = self.waits_for_drafts(view) {
+            return Decision::Wait { until_us };
+        }
         let decision = launch::decide(&self.rule, self.model, self.queue_view(), view, self.limits.wait_us_max);
-        if decision != Decision::Launch {
+        if decision == Decision::Launch {
+            self.fill(batch);
+        } else if self.queue.is_empty() && self.is_worth_a_step(view) {
+            self.empty(batch);
+        } else {
             return decision;
         }
-        self.fill(batch);
+        self.fill_ahead(view, batch);
         self.launched_us = view.now_us;
+        self.beside = view.beside(self.model);
+        self.step_tokens = batch.tokens.len();
         if batch.rows.is_empty() {
             // Older requests that are away hold all the KV: they will come back or end.
             self.stalled = true;
@@ -232,193 +328,21 @@ impl<A: Answer> Scheduler<A> {
         waiting.request.tokens().len() - self.kv.fed(waiting.seat) as usize
     }
 
-    /// Puts waiting requests into a step in the order they came: all short stretches, and long ones as far as the step's
-    /// budget goes, in chunks. What finds no room keeps its place.
-    fn fill(&mut self, batch: &mut StepBatch) {
-        batch.clear();
-        let mut long_tokens_left = self.limits.long_tokens_max;
-        while let Some(waiting) = self.queue.pop_front() {
-            let unseen = self.unseen(&waiting);
-            let is_long = unseen >= self.limits.long_tokens_min;
-            let len = if is_long { unseen.min(long_tokens_left) } else { unseen };
-            let fed = self.kv.fed(waiting.seat) as usize;
-            if len == 0 || batch.rows.len() == self.limits.rows_max || !self.kv.reserve(waiting.seat, fed + len) {
-                self.held.push(waiting);
-                continue;
-            }
-            if is_long {
-                long_tokens_left -= len;
-            }
-            self.push_row(waiting, len, batch);
-        }
-        self.queue.extend(self.held.drain(..));
-    }
-
-    fn push_row(&mut self, waiting: Waiting<A>, len: usize, batch: &mut StepBatch) {
-        let Waiting {
-            request,
-            seat,
-            since_us,
-        } = waiting;
-        let tokens = request.tokens();
-        let position = self.kv.fed(seat);
-        let unseen = &tokens[position as usize..];
-        let has_candidate = len == unseen.len();
-        let first = batch.tokens.len() as u32;
-        let first_block = batch.blocks.len() as u32;
-        batch.tokens.extend_from_slice(&unseen[..len]);
-        batch.blocks.extend_from_slice(self.kv.blocks(seat));
-        batch.rows.push(StepRow {
-            request: request.id,
-            first,
-            len: len as u32,
-            position,
-            logits: u32::from(has_candidate),
-            blocks: first_block..batch.blocks.len() as u32,
-        });
-        self.running.push(Running {
-            request,
-            seat,
-            fed: position + len as u32,
-            has_candidate,
-            since_us,
-        });
-    }
-
-    /// The requests of the step that is out and that have a candidate, in the order of the step's logits.
-    pub fn candidates(&self) -> impl Iterator<Item = &Request<A>> + Clone {
-        self.running
-            .iter()
-            .filter(|running| running.has_candidate)
-            .map(|running| &*running.request)
-    }
-
-    /// The same requests, to be changed: what travels with them is theirs.
-    pub fn candidates_mut(&mut self) -> impl Iterator<Item = &mut Request<A>> {
-        self.running
-            .iter_mut()
-            .filter(|running| running.has_candidate)
-            .map(|running| &mut *running.request)
-    }
-
     /// How long each request of the step that is out had waited when it was launched, at `launched_us`.
     pub fn step_waits_us(&self, launched_us: u64) -> impl Iterator<Item = u64> {
-        self.running
-            .iter()
-            .map(move |running| launched_us.saturating_sub(running.since_us))
+        self.running_requests()
+            .map(move |(running, _)| launched_us.saturating_sub(running.since_us))
     }
 
-    /// Ends the step: the model now holds what it was fed. `candidates` and `verdicts` are in the order of
-    /// [`Scheduler::candidates`]. What has to be done is appended to `actions`.
-    ///
-    /// # Panics
-    /// If there are fewer candidates or verdicts than rows that wait for one.
-    pub fn settle(
-        &mut self,
-        now_us: u64,
-        candidates: &[TokenId],
-        verdicts: &mut Vec<Verdict>,
-        actions: &mut Vec<Action<A>>,
-    ) {
-        self.latency
-            .record(self.running.len(), now_us.saturating_sub(self.launched_us));
-        self.counts.fade();
-        let mut settled = candidates.iter().copied().zip(verdicts.drain(..));
-        let mut running = std::mem::take(&mut self.running);
-        for row in running.drain(..) {
-            self.kv.unpin(row.seat);
-            self.kv.set_fed(row.seat, row.fed);
-            if !row.has_candidate {
-                self.keep(now_us, row, actions);
-                continue;
-            }
-            let (candidate, verdict) = settled.next().expect("a verdict for every row with a candidate");
-            self.settle_row(now_us, row, candidate, verdict, actions);
-        }
-        self.running = running;
-    }
-
-    /// Ends the step that is out with an error for all its requests: the model could not run it.
-    pub fn fail_step(&mut self, reason: &str, actions: &mut Vec<Action<A>>) {
-        let mut running = std::mem::take(&mut self.running);
-        for row in running.drain(..) {
-            self.kv.unpin(row.seat);
-            self.end(row.request, Finish::Failed(reason.to_owned()), actions);
-        }
-        self.running = running;
-    }
-
-    /// The model was started anew in the middle of whatever it did: the step that was out fails, the KV is lost, and what
-    /// waits computes it again.
-    pub fn restart(&mut self, reason: &str, actions: &mut Vec<Action<A>>) {
-        self.kv.lose_all();
-        self.queue.extend(self.held.drain(..));
-        self.fail_step(reason, actions);
-    }
-
-    fn settle_row(
-        &mut self,
-        now_us: u64,
-        mut row: Running<A>,
-        candidate: TokenId,
-        verdict: Verdict,
-        actions: &mut Vec<Action<A>>,
-    ) {
-        let (to, keep, state) = match verdict {
-            Verdict::Stay { state } => (self.model, true, state),
-            Verdict::HandOff { to, keep, state } => (to, keep, state),
-            Verdict::Fail(reason) => return self.end(row.request, Finish::Failed(reason), actions),
-        };
-        let request = &mut row.request;
-        // A policy that only ever discards would go round for ever.
-        let keep = keep || to == self.model || request.discards_running() >= DISCARDS_RUNNING_MAX;
-        let usual = 1.0 - self.counts.probability(self.model);
-        let mean = self
-            .leaving
-            .record(request.leaving(self.model), to != self.model, usual);
-        request.set_leaving(self.model, mean);
-        self.counts.record(to);
-        self.moves.requests[to.index()] += 1;
-        self.moves.committed[to.index()] += u64::from(keep);
-        request.state = state;
-        if keep && let Some(finish) = request.commit(candidate, self.model) {
-            return self.end(row.request, finish, actions);
-        }
-        if to == self.model {
-            return self.keep(now_us, row, actions);
-        }
-        if request.answer.abandoned() {
-            return self.end(row.request, Finish::Cancelled, actions);
-        }
-        request.note_handoff(!keep);
-        actions.push(Action::Send {
-            to,
-            kept: keep,
-            request: row.request,
-        });
-    }
-
-    /// Puts a request back into the queue. One in the middle of a long stretch goes first again, so that prompts are
-    /// finished one after the other.
-    fn keep(&mut self, now_us: u64, row: Running<A>, actions: &mut Vec<Action<A>>) {
-        if row.request.answer.abandoned() {
-            return self.end(row.request, Finish::Cancelled, actions);
-        }
-        let waiting = Waiting {
-            request: row.request,
-            seat: row.seat,
-            since_us: now_us,
-        };
-        if row.has_candidate {
-            self.queue.push_back(waiting);
-        } else {
-            self.queue.push_front(waiting);
-        }
+    /// Requests in the step that is out, without what is written ahead.
+    pub fn running(&self) -> usize {
+        self.running_requests().count()
     }
 
     /// Ends a request that is not in the queue and not in a step: one that has just come, or has just been settled.
     pub fn end(&mut self, request: Box<Request<A>>, finish: Finish, actions: &mut Vec<Action<A>>) {
         if let Some(seat) = request.seat(self.model) {
+            self.drop_draft(seat, None);
             self.kv.leave(seat);
         }
         actions.push(Action::End { request, finish });

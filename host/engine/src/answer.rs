@@ -11,6 +11,7 @@ use tokenrouter_model::runner::Sampling;
 use tokenrouter_model::text::{Detokenizer, StopMatcher, Tokenizer, trailing_newlines};
 use tokenrouter_model::{Shaping, TokenLogprob};
 
+use crate::ahead::TextAhead;
 use crate::engine::Slot;
 use crate::meter::{Cost, RequestClock};
 use crate::stream::{AnswerWriter, Ended, Handoff, Logprobs, StepNote, Stopped, Written};
@@ -164,15 +165,6 @@ impl TextAnswer {
         });
     }
 
-    /// The request goes to another model.
-    pub(crate) fn hand_over(&mut self, from: ModelIndex, to: ModelIndex) {
-        self.handed_over = true;
-        let position = self.committed;
-        if let Some(handoffs) = &mut self.handoffs {
-            handoffs.push(Handoff { position, from, to });
-        }
-    }
-
     /// Tells the client how its answer ended. Text that was held back for a stop string which never came is part
     /// of the answer.
     pub(crate) fn end(mut request: Box<Request<Self>>, finish: Finish) {
@@ -228,6 +220,24 @@ impl TextAnswer {
 }
 
 impl Answer for TextAnswer {
+    type Ahead = TextAhead;
+
+    fn ahead(&self) -> Option<TextAhead> {
+        let depends_on_text = !self.shaping.is_idle() || self.grammar.is_some() || self.logprobs.is_some();
+        if depends_on_text || self.steps.is_some() || self.routed.shadow.is_some() {
+            return None;
+        }
+        TextAhead::new(self.sampling, self.routed.lease.as_ref()?.served())
+    }
+
+    fn handed_over(&mut self, from: ModelIndex, to: ModelIndex) {
+        self.handed_over = true;
+        let position = self.committed;
+        if let Some(handoffs) = &mut self.handoffs {
+            handoffs.push(Handoff { position, from, to });
+        }
+    }
+
     fn commit(&mut self, token: TokenId, by: ModelIndex) -> Option<Finish> {
         self.clock.wrote(by);
         let written = Written {

@@ -14,10 +14,15 @@ use tokenrouter_core::limits::MODELS_MAX;
 struct Lines {
     waiting: AtomicU32,
     running: AtomicU32,
+    ahead: AtomicU32,
     holding: AtomicBool,
     stalled: AtomicBool,
     ends_us: AtomicU64,
     step_us: AtomicU64,
+    alone_us: AtomicU64,
+    /// As bits of an f32.
+    slowdown: AtomicU32,
+    token_us: AtomicU32,
     /// For each model, as bits of an f32: requests of the running step that are expected to go there.
     newcomers: [AtomicU32; MODELS_MAX],
     /// For each model, as bits of an f32: the probability that a request goes there after a step.
@@ -76,10 +81,11 @@ impl Board {
         self.models[model.index()].running.load(Ordering::SeqCst)
     }
 
-    /// A step of `rows` starts and is expected to end at `ends_us`.
-    pub(crate) fn started(&self, model: ModelIndex, rows: u32, ends_us: u64) {
+    /// A step of `rows` requests, and of `ahead` rows that are written ahead, starts and is expected to end at `ends_us`.
+    pub(crate) fn started(&self, model: ModelIndex, rows: u32, ahead: u32, ends_us: u64) {
         let lines = &self.models[model.index()];
         lines.ends_us.store(ends_us, Ordering::SeqCst);
+        lines.ahead.store(ahead, Ordering::SeqCst);
         lines.running.store(rows, Ordering::SeqCst);
         lines.holding.store(false, Ordering::SeqCst);
         lines.stalled.store(false, Ordering::SeqCst);
@@ -97,6 +103,16 @@ impl Board {
     /// The step has ended and its requests are where they go.
     pub(crate) fn ended(&self, model: ModelIndex) {
         self.models[model.index()].running.store(0, Ordering::SeqCst);
+        self.models[model.index()].ahead.store(0, Ordering::SeqCst);
+    }
+
+    /// What decoding ahead has to reckon with at `model`: how long its next step takes alone, how much longer beside another
+    /// model's, and what a token adds to it.
+    pub(crate) fn set_costs(&self, model: ModelIndex, alone_us: u64, slowdown: f32, token_us: f32) {
+        let lines = &self.models[model.index()];
+        lines.alone_us.store(alone_us, Ordering::SeqCst);
+        lines.slowdown.store(slowdown.to_bits(), Ordering::SeqCst);
+        lines.token_us.store(token_us.to_bits(), Ordering::SeqCst);
     }
 
     /// What `model`'s next step would take.
@@ -120,12 +136,16 @@ impl Board {
         views.extend(self.models.iter().map(|lines| ModelView {
             waiting: lines.waiting.load(Ordering::SeqCst),
             running: lines.running.load(Ordering::SeqCst),
+            ahead: lines.ahead.load(Ordering::SeqCst),
             holding: lines.holding.load(Ordering::SeqCst),
             stalled: lines.stalled.load(Ordering::SeqCst),
             ends_us: lines.ends_us.load(Ordering::SeqCst),
             step_us: lines.step_us.load(Ordering::SeqCst),
             newcomers: f32::from_bits(lines.newcomers[reader.index()].load(Ordering::SeqCst)),
             to_here: f32::from_bits(lines.probability[reader.index()].load(Ordering::SeqCst)),
+            slowdown: f32::from_bits(lines.slowdown.load(Ordering::SeqCst)),
+            alone_us: lines.alone_us.load(Ordering::SeqCst),
+            token_us: f32::from_bits(lines.token_us.load(Ordering::SeqCst)),
         }));
     }
 

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_core::kv::blocks_for;
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_core::limits::{KV_BLOCK_TOKENS, MODELS_MAX, StepLimits};
@@ -90,6 +91,8 @@ pub struct EngineParts {
     pub on_fault: FailureMode,
     /// When idle models launch. [`LaunchRule::Planned`] is planned anew as the engine learns, whatever table it starts with.
     pub rule: LaunchRule,
+    /// Whether a model writes on while another decides. Not while a record is kept, which has one decision for each token.
+    pub optimistic: Optimistic,
     /// Bounds.
     pub limits: EngineLimits,
     /// Where a record of all decisions goes, if one is kept.
@@ -186,12 +189,17 @@ impl Engine {
             helpers: Vec::new(),
         };
         engine.serve_at_first(parts.policies);
+        let optimistic = match &engine.trace {
+            Some(_) => Optimistic::Off,
+            None => parts.optimistic,
+        };
         for (index, (model, inbox)) in parts.models.into_iter().zip(inboxes).enumerate() {
             let subserver = Subserver::new(SubserverParts {
                 model: ModelIndex(index as u32),
                 name: model.name.clone(),
                 runner: model.runner,
                 rule: parts.rule.clone(),
+                optimistic,
                 limits: limits.step,
                 kv_blocks: blocks,
                 inbox,

@@ -106,14 +106,19 @@ impl Generations {
     pub(crate) fn plan_index(&mut self, routed: &Routed) -> u32 {
         let Some(lease) = &routed.lease else { return 0 };
         let shadow = routed.shadow.as_ref().map(|shadow| shadow.lease.served());
+        self.plan_index_of(lease.served(), shadow)
+    }
+
+    /// The same of a generation, and of one that watches.
+    pub(crate) fn plan_index_of(&mut self, active: &Arc<Served>, shadow: Option<&Arc<Served>>) -> u32 {
         let key = PlanKey {
-            active: lease.served().id(),
+            active: active.id(),
             shadow: shadow.map(|served| served.id()),
         };
         let place = self.keys.iter().position(|found| *found == key);
         let place = place.unwrap_or_else(|| {
             let signals_here = |served: &Arc<Served>| served.generation().plan().signals[self.model.index()].clone();
-            let mut signals = signals_here(lease.served());
+            let mut signals = signals_here(active);
             signals.extend(shadow.into_iter().flat_map(signals_here));
             self.keys.push(key);
             self.plans.push(signals);

@@ -3,6 +3,7 @@
 //! [`stream::AnswerStream`].
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod answer;
 mod board;
 mod comparison;
@@ -30,6 +31,7 @@ pub use health::NotReady;
 pub use job::{Job, SubmitError, Target};
 pub use served::{Served, ServedStats};
 pub use timeline::{STEPS_KEPT, StepRecord};
+pub use tokenrouter_core::ahead::Optimistic;
 pub use tokenrouter_core::launch::{LaunchRule, ThresholdTable};
 pub use tokenrouter_core::policy::FailureMode;
 pub use tokenrouter_core::request::{Finish, GenerationId};

@@ -2,15 +2,16 @@
 //!
 //! Senders must not wait: subservers send to each other and to themselves, so one that waits for a full inbox could wait
 //! for itself. The inbox is bounded by what can be in it: a running request arrives at one model at a time and is forgotten once at
-//! each, and everything else is a flag or a setting that replaces the one before it.
+//! each; it is written ahead by one model, so far and no farther, and settled by one; and everything else is a flag or a setting that replaces the one before it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokenrouter_core::ModelIndex;
+use tokenrouter_core::ahead::Assumed;
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_core::request::{Request, SeatIndex};
+use tokenrouter_core::{ModelIndex, RequestId};
 
 use crate::answer::TextAnswer;
 
@@ -32,8 +33,20 @@ pub(crate) enum Message {
         request: Box<Request<TextAnswer>>,
         from: Option<Handoff>,
     },
-    /// A request that had this seat has ended elsewhere.
-    Forget(SeatIndex),
+    /// A request that had this seat has ended elsewhere, with so many tokens.
+    Forget { seat: SeatIndex, length: u32 },
+    /// A token has been written ahead for a request that is settled here.
+    Assume {
+        request: RequestId,
+        position: u32,
+        entry: Box<Assumed>,
+    },
+    /// What was written ahead here for the request with this seat is settled so far, and may go on.
+    Settled {
+        seat: SeatIndex,
+        length: u32,
+        goes_on: bool,
+    },
     /// A client has left: look whether its request waits here.
     Sweep,
     /// A generation is held by nobody any more: let go of its instance.
@@ -117,7 +130,9 @@ impl Link {
             return Err(message);
         }
         match message {
-            Message::Arrive { .. } | Message::Forget(_) => state.messages.push_back(message),
+            Message::Arrive { .. } | Message::Forget { .. } | Message::Assume { .. } | Message::Settled { .. } => {
+                state.messages.push_back(message)
+            }
             Message::Sweep => state.sweep = true,
             Message::Retire => state.retire = true,
             Message::Rule(rule) => state.rule = Some(rule),
@@ -215,7 +230,8 @@ mod tests {
     #[test]
     fn a_link_whose_subserver_is_gone_gives_messages_back() {
         let (link, inbox) = Link::new();
-        link.send(Message::Forget(SeatIndex(1))).unwrap();
+        let seat = SeatIndex(1);
+        link.send(Message::Forget { seat, length: 1 }).unwrap();
         drop(inbox);
         assert!(matches!(link.send(Message::Stop), Err(Message::Stop)));
     }

@@ -34,17 +34,16 @@ fn shadow_id(request: &Request<TextAnswer>) -> Option<GenerationId> {
 
 impl Shadows {
     /// Asks every shadow about its requests of a step of model `at`, before the step is settled. `requests` are those with a
-    /// candidate, in order, and `verdicts` what is to become of them.
+    /// candidate, each with its row of the step, and `verdicts` what is to become of the rows.
     pub(crate) fn watch<'r>(
         &mut self,
         at: ModelIndex,
-        requests: impl Iterator<Item = &'r mut Request<TextAnswer>>,
+        requests: impl Iterator<Item = Row<'r>>,
         step: StepResult<'_>,
         verdicts: &[Verdict],
         generations: &mut Generations,
     ) {
         let mut watched: Vec<Row<'r>> = requests
-            .enumerate()
             .filter(|(row, request)| step.finite[*row] && request.answer.routed.shadow.is_some())
             .collect();
         self.done.clear();

@@ -1,7 +1,8 @@
 //! Counters of a running engine.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use tokenrouter_core::ahead::AheadCounts;
 use tokenrouter_core::estimate::Moves;
 use tokenrouter_core::limits::MODELS_MAX;
 
@@ -26,6 +27,12 @@ pub(crate) struct ModelCounters {
     pub(crate) kv_evictions: AtomicU64,
     pub(crate) kv_blocks_used: AtomicU64,
     pub(crate) seats_taken: AtomicU64,
+    pub(crate) ahead_written: AtomicU64,
+    pub(crate) ahead_dropped: AtomicU64,
+    pub(crate) ahead_settled: AtomicU64,
+    pub(crate) ahead_confirmed: AtomicU64,
+    pub(crate) settling_steps: AtomicU64,
+    pub(crate) agreement_ppm: AtomicU32,
     pub(crate) restarts: AtomicU64,
     /// Requests that restarts have failed.
     pub(crate) restart_failures: AtomicU64,
@@ -52,6 +59,12 @@ impl Default for ModelCounters {
             kv_evictions: AtomicU64::new(0),
             kv_blocks_used: AtomicU64::new(0),
             seats_taken: AtomicU64::new(0),
+            ahead_written: AtomicU64::new(0),
+            ahead_dropped: AtomicU64::new(0),
+            ahead_settled: AtomicU64::new(0),
+            ahead_confirmed: AtomicU64::new(0),
+            settling_steps: AtomicU64::new(0),
+            agreement_ppm: AtomicU32::new(0),
             restarts: AtomicU64::new(0),
             restart_failures: AtomicU64::new(0),
             step_times_us: Histogram::new(TIMES_US),
@@ -79,10 +92,21 @@ impl ModelCounters {
 
     /// Copies the scheduler's totals.
     pub(crate) fn set_moves(&self, moves: &Moves) {
+        Self::set(&self.handoffs_out, moves.handoffs);
         for model in 0..MODELS_MAX {
             Self::set(&self.moved[model], moves.requests[model]);
             Self::set(&self.committed[model], moves.committed[model]);
         }
+    }
+
+    /// Copies what has come of decoding ahead.
+    pub(crate) fn set_ahead(&self, ahead: AheadCounts, agreement: f32) {
+        Self::set(&self.ahead_written, ahead.written);
+        Self::set(&self.ahead_dropped, ahead.dropped);
+        Self::set(&self.ahead_settled, ahead.settled);
+        Self::set(&self.ahead_confirmed, ahead.confirmed);
+        Self::set(&self.settling_steps, ahead.settling_steps);
+        self.agreement_ppm.store((agreement * 1e6) as u32, Ordering::Relaxed);
     }
 
     pub(crate) fn set(gauge: &AtomicU64, value: u64) {
@@ -117,6 +141,11 @@ pub struct ModelStats {
     pub kv_blocks_used: u64,
     /// Requests with a place at the model, pending ones included.
     pub seats_taken: u64,
+    /// What has come of decoding ahead here, and of settling here what other models decoded ahead.
+    pub ahead: AheadCounts,
+    /// How often, of late, other models confirmed what this one assumed: 0 to 1, in millionths. 0 unless optimistic handoff is
+    /// on.
+    pub agreement_ppm: u32,
     /// Requests that wait there now.
     pub waiting: u32,
     /// Requests in its running step.
@@ -166,6 +195,14 @@ impl ModelCounters {
             kv_evictions: get(&self.kv_evictions),
             kv_blocks_used: get(&self.kv_blocks_used),
             seats_taken: get(&self.seats_taken),
+            ahead: AheadCounts {
+                written: get(&self.ahead_written),
+                dropped: get(&self.ahead_dropped),
+                settled: get(&self.ahead_settled),
+                confirmed: get(&self.ahead_confirmed),
+                settling_steps: get(&self.settling_steps),
+            },
+            agreement_ppm: self.agreement_ppm.load(Ordering::Relaxed),
             waiting,
             running,
             restarts: get(&self.restarts),

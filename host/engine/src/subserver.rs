@@ -1,19 +1,20 @@
 //! One model at work: a thread that takes requests in, launches steps when its scheduler says so, asks the policies, and
 //! sends requests on.
 
+mod acting;
 mod restart;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokenrouter_core::ModelIndex;
+use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_core::kv::KvPool;
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View};
 use tokenrouter_core::limits::StepLimits;
-use tokenrouter_core::policy::{FailureMode, Parcel, PolicyFault};
-use tokenrouter_core::request::{Answer, Finish, Request};
-use tokenrouter_core::route::{Policies, Routing, StepResult};
-use tokenrouter_core::scheduler::{Action, Scheduler, Verdict};
+use tokenrouter_core::policy::FailureMode;
+use tokenrouter_core::route::{Routing, StepResult};
+use tokenrouter_core::scheduler::{Action, Scheduler, Verdict, Wanted};
 use tokenrouter_core::step::StepBatch;
 use tokenrouter_model::grammar::Grammar;
 use tokenrouter_model::runner::{RowAsk, Runner, StepOutput};
@@ -22,8 +23,8 @@ use tokenrouter_model::text::Tokenizer;
 use crate::answer::TextAnswer;
 use crate::engine::Shared;
 use crate::generations::Generations;
-use crate::link::{Handoff, Inbox, Message};
-use crate::shadow::{self, Shadows};
+use crate::link::{Inbox, Message};
+use crate::shadow::Shadows;
 use crate::stats::ModelCounters;
 use crate::timeline::Launched;
 use crate::trace::Tracer;
@@ -35,6 +36,7 @@ pub(crate) struct SubserverParts {
     pub(crate) name: String,
     pub(crate) runner: Box<dyn Runner>,
     pub(crate) rule: LaunchRule,
+    pub(crate) optimistic: Optimistic,
     pub(crate) limits: StepLimits,
     pub(crate) kv_blocks: usize,
     pub(crate) inbox: Inbox,
@@ -79,7 +81,8 @@ impl Subserver {
             model: parts.model,
             name: parts.name,
             runner: parts.runner,
-            scheduler: Scheduler::new(parts.model, models, parts.rule.clone(), parts.limits, kv),
+            scheduler: Scheduler::new(parts.model, models, parts.rule.clone(), parts.limits, kv)
+                .with_optimistic(parts.optimistic),
             rule: parts.rule,
             inbox: parts.inbox,
             generations: Generations::new(parts.model, parts.tokenizer, parts.counters.clone()),
@@ -87,7 +90,7 @@ impl Subserver {
             on_fault: parts.on_fault,
             counters: parts.counters,
             tracer: parts.tracer,
-            routing: Routing::default(),
+            routing: Routing::foreseeing(parts.optimistic != Optimistic::Off),
             shadows: Shadows::default(),
             views: Vec::new(),
             batch: parts.limits.batch(parts.kv_blocks),
@@ -129,10 +132,16 @@ impl Subserver {
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Arrive { request, from } => self.arrive(request, from),
-            Message::Forget(seat) => {
-                self.scheduler.forget(seat);
+            Message::Forget { seat, length } => {
+                self.scheduler.forget(seat, length);
                 self.publish_kept();
             }
+            Message::Assume {
+                request,
+                position,
+                entry,
+            } => self.scheduler.assume(request, position, *entry),
+            Message::Settled { seat, length, goes_on } => self.scheduler.settled(seat, length, goes_on),
             Message::Sweep => {
                 let before = self.scheduler.waiting();
                 self.scheduler.sweep_abandoned(&mut self.actions);
@@ -159,53 +168,6 @@ impl Subserver {
         self.shared.pulses[self.model.index()].beat(now_us);
     }
 
-    fn arrive(&mut self, mut request: Box<Request<TextAnswer>>, from: Option<Handoff>) {
-        self.doing = Doing::Arrival;
-        self.generations.take_in(&request.answer.routed);
-        let received = match from {
-            Some(handoff) => self.receive(&mut request, handoff),
-            None => Ok(()),
-        };
-        self.doing = Doing::Nothing;
-        let finish = match received {
-            Ok(()) if request.answer.abandoned() => Finish::Cancelled,
-            Ok(()) => return self.scheduler.arrive(self.shared.board.now_us(), request),
-            Err(fault) => Finish::Failed(format!("the routing policy failed: {}", fault.0)),
-        };
-        self.shared.board.sub_waiting(self.model, 1);
-        self.scheduler.end(request, finish, &mut self.actions);
-        self.act();
-        self.wake_others();
-    }
-
-    /// Gives the parcel to the policy. Only `on_fault = fail` makes its failure the request's.
-    fn receive(&mut self, request: &mut Request<TextAnswer>, handoff: Handoff) -> Result<(), PolicyFault> {
-        let Handoff { from, kept, sent_us } = handoff;
-        let took_us = self.shared.board.now_us().saturating_sub(sent_us);
-        self.counters.handoffs_in_us.record(took_us);
-        shadow::receive(request, self.model, from, kept, &mut self.generations);
-        let Some(generation) = request.generation else {
-            return Ok(());
-        };
-        let Some(policy) = self.generations.policy(generation) else {
-            return Ok(());
-        };
-        let parcel = Parcel {
-            keep_candidate: kept,
-            state: request.state,
-        };
-        match policy.receive(self.model, from, &parcel) {
-            Ok(state) => request.state = state,
-            Err(fault) => {
-                self.generations.fault(generation, &fault);
-                if self.on_fault == FailureMode::Fail {
-                    return Err(fault);
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Asks the scheduler for a step.
     fn launch(&mut self) -> Decision {
         let shared = self.shared.clone();
@@ -214,6 +176,12 @@ impl Subserver {
         board.set_step_us(
             self.model,
             self.scheduler.latency().expected_us(self.scheduler.waiting().max(1)),
+        );
+        board.set_costs(
+            self.model,
+            self.scheduler.alone_us(),
+            self.scheduler.slowdown(),
+            self.scheduler.token_us(),
         );
         board.snapshot(self.model, &mut self.views);
         if self.rule.is_synchronous() && self.views[board.turn().index()].waiting == 0 {
@@ -233,12 +201,14 @@ impl Subserver {
             for to in self.models() {
                 board.set_newcomers(self.model, to, self.scheduler.newcomers(to));
             }
+            let requests = self.scheduler.running() as u32;
             board.started(
                 self.model,
-                rows as u32,
+                requests,
+                rows as u32 - requests,
                 board.now_us() + self.scheduler.latency().expected_us(rows),
             );
-            board.sub_waiting(self.model, rows as u32);
+            board.sub_waiting(self.model, requests);
             if self.rule == LaunchRule::Lookahead {
                 // When this step ends is what the others' decisions hang on.
                 self.wake_waiting();
@@ -271,15 +241,24 @@ impl Subserver {
     /// Runs the step that was launched and carries out what follows from it.
     fn step(&mut self) {
         let mut asks = Vec::with_capacity(self.batch.rows.len());
-        for request in self.scheduler.candidates() {
-            asks.push(RowAsk {
-                sampling: request.answer.sampling,
-                seed: request.seed,
-                plan: self.generations.plan_index(&request.answer.routed),
-                newlines: request.answer.newlines,
-                shaping: request.answer.shaping.logits(),
-                allowed: request.answer.grammar.as_deref().map(Grammar::allowed),
-                logprobs: request.answer.logprobs,
+        for row in self.scheduler.candidates() {
+            asks.push(match row.wanted {
+                Wanted::Request(request) => RowAsk {
+                    sampling: request.answer.sampling,
+                    seed: request.seed,
+                    plan: self.generations.plan_index(&request.answer.routed),
+                    newlines: request.answer.newlines,
+                    shaping: request.answer.shaping.logits(),
+                    allowed: request.answer.grammar.as_deref().map(Grammar::allowed),
+                    logprobs: request.answer.logprobs,
+                },
+                Wanted::Ahead(ahead) => RowAsk {
+                    sampling: ahead.sampling,
+                    seed: row.seed,
+                    plan: self.generations.plan_index_of(&ahead.served, None),
+                    ..RowAsk::GREEDY
+                },
+                Wanted::Nobody => RowAsk::GREEDY,
             });
         }
         let kept_before = self.scheduler.waiting();
@@ -338,7 +317,7 @@ impl Subserver {
             tracer.step(self.model, self.scheduler.candidates(), &self.output, &self.verdicts);
         }
         self.counters.route_times_us.record(start.elapsed().as_micros() as u64);
-        for (row, request) in self.scheduler.candidates_mut().enumerate() {
+        for (row, request) in self.scheduler.candidates_mut() {
             let (candidate, signals) = (self.output.candidates[row], result.all_signals(row));
             request.answer.stage(self.output.row_logprobs(row));
             request
@@ -353,8 +332,13 @@ impl Subserver {
             &mut self.generations,
         );
         let now_us = self.shared.board.now_us();
-        self.scheduler
-            .settle(now_us, &self.output.candidates, &mut self.verdicts, &mut self.actions);
+        self.scheduler.settle(
+            now_us,
+            &self.output.candidates,
+            &mut self.verdicts,
+            self.routing.foreseen(),
+            &mut self.actions,
+        );
     }
 
     fn count(&mut self, step_us: u64) {
@@ -364,6 +348,7 @@ impl Subserver {
         ModelCounters::add(&counters.rows, rows as u64);
         ModelCounters::add(&counters.tokens_fed, self.batch.tokens.len() as u64);
         counters.set_moves(self.scheduler.moves());
+        counters.set_ahead(self.scheduler.ahead_counts(), self.scheduler.agreement());
         ModelCounters::add(&counters.step_us, step_us);
         counters.step_times_us.record(step_us);
         counters.batch_rows.record(rows as u64);
@@ -373,37 +358,6 @@ impl Subserver {
 
     fn models(&self) -> impl Iterator<Item = ModelIndex> + use<> {
         (0..self.shared.links.len() as u32).map(ModelIndex)
-    }
-
-    /// Sends requests on and tells clients and peers what has ended.
-    fn act(&mut self) {
-        for action in self.actions.drain(..) {
-            match action {
-                Action::Send { to, kept, mut request } => {
-                    request.answer.hand_over(self.model, to);
-                    request.answer.moves_to(to);
-                    ModelCounters::add(&self.counters.handoffs_out, 1);
-                    self.shared.board.add_waiting(to, 1);
-                    // A subserver that is gone gives the request back; dropping it tells the client.
-                    let message = Message::Arrive {
-                        request,
-                        from: Some(Handoff {
-                            from: self.model,
-                            kept,
-                            sent_us: self.shared.board.now_us(),
-                        }),
-                    };
-                    drop(self.shared.links[to.index()].send(message));
-                }
-                Action::End { request, finish } => {
-                    for (model, seat) in request.seats().filter(|(model, _)| *model != self.model) {
-                        drop(self.shared.links[model.index()].send(Message::Forget(seat)));
-                    }
-                    TextAnswer::end(request, finish);
-                }
-            }
-        }
-        self.publish_kept();
     }
 
     /// Shows what requests keep at this model, pending ones included.

@@ -104,6 +104,11 @@ impl Shaping {
         (bans || !self.tokens.is_empty()).then_some(self)
     }
 
+    /// Whether it asks nothing of the sampler, whatever is committed from now on.
+    pub fn is_idle(&self) -> bool {
+        self.penalties == Penalties::NONE && self.logits().is_none()
+    }
+
     /// Applies the law to a row of raw logits. Tokens beyond the row are passed over.
     pub fn apply(&self, logits: &mut [f32]) {
         if self.banned_for > 0 {

@@ -5,6 +5,7 @@ mod common;
 
 use common::{Random, reference};
 use tokenrouter_core::ModelIndex;
+use tokenrouter_core::ahead::{AheadCounts, Optimistic};
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_core::limits::StepLimits;
 use tokenrouter_core::policy::Admission;
@@ -82,6 +83,15 @@ fn rule(random: &mut Random, models: usize) -> LaunchRule {
     }
 }
 
+fn optimistic(random: &mut Random) -> Optimistic {
+    match random.whole(0, 3) {
+        0 => Optimistic::Off,
+        1 => Optimistic::Window(1),
+        2 => Optimistic::Window(4),
+        _ => Optimistic::Auto,
+    }
+}
+
 fn case(seed: u64) -> Case {
     let random = &mut Random::new(seed);
     let models = random.whole(1, 4) as usize;
@@ -119,15 +129,17 @@ fn case(seed: u64) -> Case {
         kv_tokens,
         // Promises of up to four times the pool, so that requests must preempt each other.
         kv_tokens_promised: kv_tokens * random.whole(1, 4) as usize,
+        optimistic: optimistic(random),
+        agreement: random.share(),
     };
     Case { parts, requests }
 }
 
-fn check(case: &Case) -> (Vec<Outcome>, u64) {
+fn check(case: &Case) -> (Vec<Outcome>, u64, AheadCounts) {
     let models = case.parts.latencies.len();
     let (outcomes, after) = Simulation::new(&case.parts, &case.requests).run();
     for (request, outcome) in case.requests.iter().zip(&outcomes) {
-        let expected = reference(&case.parts.routing, models, request);
+        let expected = reference(&case.parts.routing, models, case.parts.agreement, request);
         match &outcome.finish {
             // A cancelled answer is a beginning of the answer.
             Finish::Cancelled => {
@@ -142,7 +154,7 @@ fn check(case: &Case) -> (Vec<Outcome>, u64) {
         }
     }
     assert_eq!(after.still_taken(), (0, 0, 0), "blocks, seats and budget come back");
-    (outcomes, after.evictions())
+    (outcomes, after.evictions(), after.ahead())
 }
 
 /// Invariants 1 (schedule independence), 2 (KV), 3 (progress) and 4 (conservation), all at once: every request ends, with
@@ -155,10 +167,12 @@ fn schedule_independence_kv_progress_and_conservation() {
         .map(|seed| seed.parse().expect("INVARIANTS_SEED is a number"));
     let seeds = only.map_or(0..CASES, |seed| seed..seed + 1);
     let (mut evictions, mut cancelled, mut handoffs) = (0, 0, 0);
+    let mut ahead = AheadCounts::default();
     for seed in seeds {
         let result = std::panic::catch_unwind(|| check(&case(seed)));
-        let (outcomes, evicted) = result.unwrap_or_else(|_| panic!("case failed: INVARIANTS_SEED={seed}"));
+        let (outcomes, evicted, counts) = result.unwrap_or_else(|_| panic!("case failed: INVARIANTS_SEED={seed}"));
         evictions += evicted;
+        ahead = ahead + counts;
         cancelled += outcomes
             .iter()
             .filter(|outcome| outcome.finish == Finish::Cancelled)
@@ -170,6 +184,10 @@ fn schedule_independence_kv_progress_and_conservation() {
         assert!(
             evictions > 1_000 && cancelled > 1_000 && handoffs > 100_000,
             "{evictions} {cancelled} {handoffs}"
+        );
+        assert!(
+            ahead.written > 50_000 && ahead.confirmed > 10_000 && ahead.dropped > 10_000,
+            "{ahead:?}"
         );
     }
 }

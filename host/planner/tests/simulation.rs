@@ -8,6 +8,7 @@
 mod common;
 
 use common::handback;
+use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_planner::sim::{ClosedLoop, Latency, LatencyCurve, Report, SimRouting};
 use tokenrouter_planner::{Latencies, Planner, Routing, System};
@@ -28,6 +29,8 @@ fn run(latencies: Vec<Latency>, routing: SimRouting, rule: LaunchRule, n: usize)
         rule,
         requests: n,
         seed: 0,
+        optimistic: Optimistic::Off,
+        agreement: 0.0,
     }
     .measure(60_000)
 }

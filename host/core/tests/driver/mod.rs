@@ -1,6 +1,7 @@
 //! Two schedulers driven as fast as they go: null models that answer at once, and the random policy at p = 0.35. What is
 //! left is the scheduler's own cost.
 
+use tokenrouter_core::ahead::{AheadCounts, Optimistic};
 use tokenrouter_core::draw::{self, Purpose, uniform_f32};
 use tokenrouter_core::kv::KvPool;
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View};
@@ -17,12 +18,21 @@ use tokenrouter_core::{ModelIndex, RequestId, TokenId};
 
 /// Probability that a step of the small model hands over.
 const P: f32 = 0.35;
+/// Words of the vocabulary.
+const VOCABULARY: u32 = 1_000;
+/// Probability that the large model writes what the small one would have written.
+const AGREEMENT: f32 = 0.7;
 /// Blocks of each KV pool.
 const KV_BLOCKS: usize = 1 << 16;
 
 struct Nobody;
 
 impl Answer for Nobody {
+    type Ahead = ();
+    fn ahead(&self) -> Option<()> {
+        Some(())
+    }
+    fn handed_over(&mut self, _: ModelIndex, _: ModelIndex) {}
     fn commit(&mut self, _: TokenId, _: ModelIndex) -> Option<Finish> {
         None
     }
@@ -67,6 +77,9 @@ impl Policies for RandomPolicy {
     fn fault(&mut self, _: GenerationId, _: &PolicyFault) {}
 }
 
+/// Room in the buffers of whoever drives the schedulers: what they need at most depends on rare coincidences.
+const BUFFERS: usize = 4_096;
+
 /// Two models and a number of requests that never end within a measurement.
 pub struct Driver {
     schedulers: [Scheduler<Nobody>; 2],
@@ -80,6 +93,7 @@ pub struct Driver {
     finite: Vec<bool>,
     verdicts: Vec<Verdict>,
     actions: Vec<Action<Nobody>>,
+    acting: Vec<Action<Nobody>>,
     now_us: u64,
     /// Candidates routed so far.
     pub routed: u64,
@@ -87,12 +101,15 @@ pub struct Driver {
 
 impl Driver {
     /// `requests` requests of at most `tokens_max` tokens.
-    pub fn new(requests: usize, tokens_max: u32) -> Self {
+    pub fn new(requests: usize, tokens_max: u32, optimistic: Optimistic) -> Self {
         let limits = StepLimits {
             long_tokens_min: usize::MAX,
             ..StepLimits::default()
         };
-        let scheduler = |model| Scheduler::new(ModelIndex(model), 2, LaunchRule::Eager, limits, KvPool::new(KV_BLOCKS));
+        let scheduler = |model| {
+            Scheduler::new(ModelIndex(model), 2, LaunchRule::Eager, limits, KvPool::new(KV_BLOCKS))
+                .with_optimistic(optimistic)
+        };
         let plan = Plan {
             entry: ModelIndex(0),
             state_words: 0,
@@ -102,22 +119,23 @@ impl Driver {
         let mut driver = Self {
             schedulers: [scheduler(0), scheduler(1)],
             policy: RandomPolicy(plan),
-            routing: Routing::default(),
-            views: Vec::new(),
+            routing: Routing::foreseeing(optimistic != Optimistic::Off),
+            views: Vec::with_capacity(BUFFERS),
             batch: limits.batch(KV_BLOCKS),
-            candidates: Vec::new(),
-            signals: Vec::new(),
-            signal_starts: Vec::new(),
-            finite: Vec::new(),
-            verdicts: Vec::new(),
-            actions: Vec::new(),
+            candidates: Vec::with_capacity(BUFFERS),
+            signals: Vec::with_capacity(BUFFERS),
+            signal_starts: Vec::with_capacity(BUFFERS),
+            finite: Vec::with_capacity(BUFFERS),
+            verdicts: Vec::with_capacity(BUFFERS),
+            actions: Vec::with_capacity(BUFFERS),
+            acting: Vec::with_capacity(BUFFERS),
             now_us: 0,
             routed: 0,
         };
         for id in 0..requests as u64 {
             let mut request = Box::new(Request::new(RequestId(id), id, &[1, 2, 3], tokens_max, Nobody));
             request.generation = Some(GenerationId(0));
-            driver.schedulers[0].arrive(0, request);
+            driver.schedulers[0].arrive(0, request, &mut Vec::new());
         }
         driver
     }
@@ -127,6 +145,13 @@ impl Driver {
         for model in 0..2 {
             self.step(model);
         }
+    }
+
+    /// A step of the large model, and five of the small one meanwhile.
+    #[allow(dead_code, reason = "the benchmark runs models that are equally fast")]
+    pub fn uneven_round(&mut self) {
+        (0..5).for_each(|_| self.step(0));
+        self.step(1);
     }
 
     fn step(&mut self, model: usize) {
@@ -155,11 +180,15 @@ impl Driver {
         self.signal_starts.push(0);
         self.finite.clear();
         let at = ModelIndex(model as u32);
-        for (row, request) in self.batch.rows.iter().zip(scheduler.candidates()) {
-            let position = u64::from(row.position + row.len);
-            self.candidates.push(draw::token(request.seed, position, at, 1_000));
+        let ends = self.batch.rows.iter().map(|row| (row.position + row.len, row.logits));
+        let positions = ends.flat_map(|(end, logits)| end + 1 - logits..end + 1);
+        for (row, position) in scheduler.candidates().zip(positions) {
+            let position = u64::from(position);
+            let agrees = uniform_f32(row.seed, position, Purpose::Choice) < AGREEMENT;
+            let by = if agrees { ModelIndex(0) } else { at };
+            self.candidates.push(draw::token(row.seed, position, by, VOCABULARY));
             self.signals
-                .push(uniform_f32(request.seed, position, Purpose::Policy(at.0)));
+                .push(uniform_f32(row.seed, position, Purpose::Policy(at.0)));
             self.signal_starts.push(self.signals.len() as u32);
             self.finite.push(true);
         }
@@ -178,21 +207,52 @@ impl Driver {
             &mut self.verdicts,
         );
         self.routed += self.candidates.len() as u64;
-        scheduler.settle(self.now_us, &self.candidates, &mut self.verdicts, &mut self.actions);
-        for action in self.actions.drain(..) {
-            match action {
-                Action::Send { to, mut request, kept } => {
-                    let parcel = Parcel {
-                        keep_candidate: kept,
-                        state: request.state,
-                    };
-                    if let Ok(state) = self.policy.receive(to, at, &parcel) {
-                        request.state = state;
+        scheduler.settle(
+            self.now_us,
+            &self.candidates,
+            &mut self.verdicts,
+            self.routing.foreseen(),
+            &mut self.actions,
+        );
+        // What arrives may move again, but is not received again.
+        while !self.actions.is_empty() {
+            std::mem::swap(&mut self.actions, &mut self.acting);
+            for action in self.acting.drain(..) {
+                match action {
+                    Action::Send { to, mut request, kept } => {
+                        let parcel = Parcel {
+                            keep_candidate: kept,
+                            state: request.state,
+                        };
+                        if let Ok(state) = self.policy.receive(to, at, &parcel) {
+                            request.state = state;
+                        }
+                        self.schedulers[to.index()].arrive(self.now_us, request, &mut self.actions);
                     }
-                    self.schedulers[to.index()].arrive(self.now_us, request);
+                    Action::Pass { to, request } => {
+                        self.schedulers[to.index()].arrive(self.now_us, request, &mut self.actions);
+                    }
+                    Action::Assume {
+                        at,
+                        request,
+                        position,
+                        entry,
+                    } => self.schedulers[at.index()].assume(request, position, entry),
+                    Action::Settled {
+                        to,
+                        seat,
+                        length,
+                        goes_on,
+                    } => self.schedulers[to.index()].settled(seat, length, goes_on),
+                    Action::End { .. } => panic!("a request ended: give the driver more tokens"),
                 }
-                Action::End { .. } => panic!("a request ended: give the driver more tokens"),
             }
         }
+    }
+
+    #[allow(dead_code, reason = "the benchmark only measures time")]
+    /// What has come of writing ahead at the small model and of settling at the large one.
+    pub fn ahead_counts(&self) -> [AheadCounts; 2] {
+        [0, 1].map(|model| self.schedulers[model].ahead_counts())
     }
 }

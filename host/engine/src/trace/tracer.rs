@@ -2,8 +2,7 @@
 //! them out again before a policy sees them.
 
 use tokenrouter_core::ModelIndex;
-use tokenrouter_core::request::Request;
-use tokenrouter_core::scheduler::Verdict;
+use tokenrouter_core::scheduler::{Row, Verdict, Wanted};
 use tokenrouter_core::signal::Signal;
 use tokenrouter_model::runner::StepOutput;
 use tokenrouter_model::text::Tokenizer;
@@ -71,11 +70,16 @@ impl Tracer {
     pub(crate) fn step<'r, A: tokenrouter_core::request::Answer + 'r>(
         &self,
         at: ModelIndex,
-        requests: impl Iterator<Item = &'r Request<A>>,
+        candidates: impl Iterator<Item = Row<'r, A>>,
         output: &StepOutput,
         verdicts: &[Verdict],
     ) {
-        let rows = requests.zip(verdicts).enumerate().map(|(row, (request, verdict))| {
+        let decided = candidates.zip(verdicts).enumerate();
+        let requests = decided.filter_map(|(row, (wanted, verdict))| match wanted.wanted {
+            Wanted::Request(request) => Some((row, request, verdict)),
+            _ => None,
+        });
+        let rows = requests.map(|(row, request, verdict)| {
             let candidate = output.candidates[row];
             RowTrace {
                 id: request.id,

@@ -41,6 +41,14 @@ impl SimAnswer {
 }
 
 impl Answer for SimAnswer {
+    type Ahead = ();
+
+    fn ahead(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn handed_over(&mut self, _: ModelIndex, _: ModelIndex) {}
+
     fn commit(&mut self, token: TokenId, by: ModelIndex) -> Option<Finish> {
         self.commits.push((token, by));
         self.committed.set(self.committed.get() + 1);

@@ -1,5 +1,6 @@
 //! A closed loop, which is what a plan predicts: a request that ends is replaced at once, so as many as ever are there.
 
+use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_core::draw::{Purpose, bits};
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_core::limits::{KV_BLOCK_TOKENS, StepLimits};
@@ -34,6 +35,10 @@ pub struct ClosedLoop {
     pub requests: usize,
     /// Key of all draws.
     pub seed: u64,
+    /// Whether the small model writes on while the large one decides.
+    pub optimistic: Optimistic,
+    /// Probability that both would write the same token at a position.
+    pub agreement: f64,
 }
 
 impl ClosedLoop {
@@ -93,6 +98,8 @@ impl ClosedLoop {
             concurrency: self.requests,
             kv_tokens,
             kv_tokens_promised: kv_tokens,
+            optimistic: self.optimistic,
+            agreement: self.agreement,
         }
     }
 }

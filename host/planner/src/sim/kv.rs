@@ -7,6 +7,9 @@ use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 use tokenrouter_core::step::{StepBatch, StepRow};
 use tokenrouter_core::{ModelIndex, TokenId};
 
+/// Words of the simulated vocabulary.
+const VOCABULARY: u32 = 1_024;
+
 /// Hash of an empty sequence.
 const EMPTY: u64 = 0x6b76;
 
@@ -14,19 +17,27 @@ const EMPTY: u64 = 0x6b76;
 #[derive(Debug)]
 pub struct SimKv {
     model: ModelIndex,
+    agreement: f64,
     hashes: Vec<u64>,
 }
 
 impl SimKv {
-    pub(super) fn new(model: ModelIndex, blocks: usize) -> Self {
+    pub(super) fn new(model: ModelIndex, agreement: f64, blocks: usize) -> Self {
         Self {
             model,
+            agreement,
             hashes: vec![0; blocks * KV_BLOCK_TOKENS],
         }
     }
 
-    /// Feeds a row and returns its candidate.
-    pub(super) fn feed(&mut self, batch: &StepBatch, row: &StepRow, seed: u64, vocabulary: u32) -> TokenId {
+    /// Feeds a row and appends a candidate for each of its rows of logits. `seeds` has one for each.
+    pub(super) fn feed(
+        &mut self,
+        batch: &StepBatch,
+        row: &StepRow,
+        mut seeds: impl FnMut() -> u64,
+        candidates: &mut Vec<TokenId>,
+    ) {
         let blocks = batch.row_blocks(row);
         let place = |position: usize| {
             blocks[position / KV_BLOCK_TOKENS].0 as usize * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS
@@ -37,11 +48,15 @@ impl SimKv {
         } else {
             self.hashes[place(start - 1)]
         };
+        let silent = (row.len - row.logits) as usize;
         for (offset, &token) in batch.row_tokens(row).iter().enumerate() {
             hash = extend(hash, token);
             self.hashes[place(start + offset)] = hash;
+            if offset >= silent {
+                let position = row.position + offset as u32 + 1;
+                candidates.push(candidate(hash, seeds(), position, self.model, self.agreement));
+            }
         }
-        candidate(hash, seed, row.position + row.len, self.model, vocabulary)
     }
 }
 
@@ -49,12 +64,17 @@ fn extend(hash: u64, token: TokenId) -> u64 {
     draw::bits(hash, u64::from(token), draw::Purpose::Admission)
 }
 
-fn candidate(hash: u64, seed: u64, position: u32, model: ModelIndex, vocabulary: u32) -> TokenId {
-    draw::token(seed ^ hash, u64::from(position), model, vocabulary)
+/// With probability `agreement`, by a draw of its own, all models write the same.
+fn candidate(hash: u64, seed: u64, position: u32, model: ModelIndex, agreement: f64) -> TokenId {
+    let (key, position) = (seed ^ hash, u64::from(position));
+    let agrees = draw::uniform(key, position, draw::Purpose::Choice) < agreement;
+    let by = if agrees { ModelIndex(0) } else { model };
+    draw::token(key, position, by, VOCABULARY)
 }
 
-/// What a simulated model writes after `tokens`, computed from scratch: the definition that [`SimKv`] is held against.
-pub fn next_token(tokens: &[TokenId], seed: u64, model: ModelIndex, vocabulary: u32) -> TokenId {
+/// What a simulated model writes after `tokens`, computed from scratch: the definition that the simulation's caches are held
+/// against. `agreement` is the probability that models agree.
+pub fn next_token(tokens: &[TokenId], seed: u64, model: ModelIndex, agreement: f64) -> TokenId {
     let hash = tokens.iter().fold(EMPTY, |hash, &token| extend(hash, token));
-    candidate(hash, seed, tokens.len() as u32, model, vocabulary)
+    candidate(hash, seed, tokens.len() as u32, model, agreement)
 }

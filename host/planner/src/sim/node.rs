@@ -1,5 +1,6 @@
 //! One simulated model: the production scheduler, a stand-in for the model, and what was measured.
 
+use tokenrouter_core::ahead::AheadCounts;
 use tokenrouter_core::kv::{KvPool, blocks_for};
 use tokenrouter_core::launch::ModelView;
 use tokenrouter_core::scheduler::Scheduler;
@@ -14,9 +15,6 @@ use super::report::{ModelReport, Waits};
 use super::routing::draw_signals;
 use super::world::SimulationParts;
 
-/// Words of the simulated vocabulary.
-const VOCABULARY: u32 = 1_024;
-
 pub(super) struct Node {
     model: ModelIndex,
     pub(super) scheduler: Scheduler<SimAnswer>,
@@ -24,6 +22,7 @@ pub(super) struct Node {
     latency: Latency,
     pub(super) batch: StepBatch,
     rows: u32,
+    ahead_rows: u32,
     holding: bool,
     stalled: bool,
     started_us: u64,
@@ -40,6 +39,7 @@ pub(super) struct Node {
     busy_us: u64,
     tokens_before: u64,
     evictions_before: u64,
+    ahead_before: AheadCounts,
     waits_us: Vec<u64>,
 }
 
@@ -48,11 +48,13 @@ impl Node {
         let (models, blocks) = (parts.latencies.len(), blocks_for(parts.kv_tokens));
         Self {
             model,
-            scheduler: Scheduler::new(model, models, parts.rule.clone(), parts.limits, KvPool::new(blocks)),
-            kv: SimKv::new(model, blocks),
+            scheduler: Scheduler::new(model, models, parts.rule.clone(), parts.limits, KvPool::new(blocks))
+                .with_optimistic(parts.optimistic),
+            kv: SimKv::new(model, parts.agreement, blocks),
             latency: parts.latencies[model.index()].clone(),
             batch: StepBatch::default(),
             rows: 0,
+            ahead_rows: 0,
             holding: false,
             stalled: false,
             started_us: 0,
@@ -67,6 +69,7 @@ impl Node {
             busy_us: 0,
             tokens_before: 0,
             evictions_before: 0,
+            ahead_before: AheadCounts::default(),
             waits_us: Vec::new(),
         }
     }
@@ -76,34 +79,39 @@ impl Node {
         ModelView {
             waiting: self.scheduler.waiting() as u32,
             running: self.rows,
+            ahead: self.ahead_rows,
             holding: self.holding,
             stalled: self.stalled,
             ends_us: self.expected_end_us,
             step_us: self.scheduler.latency().expected_us(self.scheduler.waiting().max(1)),
             newcomers: self.scheduler.newcomers(reader),
             to_here: self.scheduler.probability(reader),
+            slowdown: self.scheduler.slowdown(),
+            alone_us: self.scheduler.alone_us(),
+            token_us: self.scheduler.token_us(),
         }
     }
 
     /// Starts the step in `batch`, which its scheduler has launched.
     pub(super) fn start_step(&mut self, plan: &Plan, now_us: u64, peer_busy: bool) {
-        self.rows = self.batch.rows.len() as u32;
+        self.rows = self.scheduler.running() as u32;
+        self.ahead_rows = self.batch.rows.len() as u32 - self.rows;
         (self.holding, self.stalled) = (false, false);
         self.waits_us.extend(self.scheduler.step_waits_us(now_us));
         self.candidates.clear();
         self.signals.clear();
         self.signal_starts.clear();
         self.signal_starts.push(0);
-        let mut requests = self.scheduler.candidates();
+        let mut wanted = self.scheduler.candidates();
+        let mut seeds = || wanted.next().expect("somebody wants every row of logits").seed;
         for row in &self.batch.rows {
-            if row.logits == 0 {
-                self.kv.feed(&self.batch, row, 0, VOCABULARY);
-                continue;
-            }
-            let seed = requests.next().expect("a request for every row with logits").seed;
-            self.candidates.push(self.kv.feed(&self.batch, row, seed, VOCABULARY));
-            let position = u64::from(row.position + row.len);
-            draw_signals(plan, self.model, seed, position, &mut self.signals);
+            self.kv.feed(&self.batch, row, &mut seeds, &mut self.candidates);
+        }
+        drop(wanted);
+        let ends = self.batch.rows.iter().map(|row| (row.position + row.len, row.logits));
+        let positions = ends.flat_map(|(end, logits)| end + 1 - logits..end + 1);
+        for (wanted, position) in self.scheduler.candidates().zip(positions) {
+            draw_signals(plan, self.model, wanted.seed, u64::from(position), &mut self.signals);
             self.signal_starts.push(self.signals.len() as u32);
         }
         let us = self
@@ -120,8 +128,8 @@ impl Node {
         self.ends_us = None;
         self.busy_us += now_us - self.started_us;
         self.steps += 1;
-        self.rows_total += u64::from(self.rows);
-        self.rows = 0;
+        self.rows_total += u64::from(self.rows + self.ahead_rows);
+        (self.rows, self.ahead_rows) = (0, 0);
     }
 
     /// Notes whether it holds back what waits, and whether for want of KV. Returns whether it begins to do either.
@@ -137,12 +145,18 @@ impl Node {
         (self.steps, self.rows_total, self.busy_us) = (0, 0, 0);
         self.tokens_before = self.tokens();
         self.evictions_before = self.scheduler.kv().evictions();
+        self.ahead_before = self.scheduler.ahead_counts();
         self.waits_us.clear();
     }
 
     /// What was measured in `seconds`.
     pub(super) fn report(&mut self, seconds: f64) -> ModelReport {
+        let (ahead, before) = (self.scheduler.ahead_counts(), self.ahead_before);
+        let settling_steps = ahead.settling_steps - before.settling_steps;
         ModelReport {
+            ahead_tokens: ahead.written - before.written,
+            ahead_dropped: ahead.dropped - before.dropped,
+            settled_per_step: (ahead.settled - before.settled) as f64 / settling_steps.max(1) as f64,
             steps: self.steps,
             batch_mean: self.rows_total as f64 / self.steps.max(1) as f64,
             utilisation: self.busy_us as f64 / 1e6 / seconds,

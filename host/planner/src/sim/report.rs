@@ -48,6 +48,12 @@ pub struct ModelReport {
     pub waits: Waits,
     /// Requests whose KV was dropped.
     pub kv_evictions: u64,
+    /// Tokens it wrote ahead while another model decided.
+    pub ahead_tokens: u64,
+    /// Of those, how many were dropped.
+    pub ahead_dropped: u64,
+    /// Mean positions settled for requests that were written ahead, in a step that settled any.
+    pub settled_per_step: f64,
 }
 
 /// A simulation's result, measured after the warm-up.

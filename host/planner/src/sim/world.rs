@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use tokenrouter_core::admission::{AdmissionLimits, Admissions, Refused};
+use tokenrouter_core::ahead::{AheadCounts, Optimistic};
 use tokenrouter_core::kv::{KvPool, blocks_for};
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View, next_turn};
 use tokenrouter_core::limits::{KV_BLOCK_TOKENS, StepLimits};
@@ -37,6 +38,10 @@ pub struct SimulationParts {
     pub kv_tokens: usize,
     /// Tokens that admission may promise; more than `kv_tokens` means that requests preempt each other.
     pub kv_tokens_promised: usize,
+    /// Whether a model writes on while another decides.
+    pub optimistic: Optimistic,
+    /// Probability that all models would write the same token at a position.
+    pub agreement: f64,
 }
 
 /// A request to simulate.
@@ -123,7 +128,7 @@ impl Simulation {
                 .map(|index| Node::new(ModelIndex(index), parts))
                 .collect(),
             policy: SimPolicies { policy, fault: None },
-            routing: Routing::default(),
+            routing: Routing::foreseeing(parts.optimistic != Optimistic::Off),
             admissions: Admissions::new(AdmissionLimits {
                 running_max: parts.concurrency,
                 waiting_max: usize::MAX,
@@ -228,6 +233,12 @@ impl Simulation {
         self.nodes.iter().map(|node| node.scheduler.kv().evictions()).sum()
     }
 
+    /// What has come of decoding ahead, at all models together.
+    pub fn ahead(&self) -> AheadCounts {
+        let counts = self.nodes.iter().map(|node| node.scheduler.ahead_counts());
+        counts.fold(AheadCounts::default(), std::ops::Add::add)
+    }
+
     fn run_while(&mut self, go_on: impl Fn(&Self) -> bool) {
         while go_on(self) {
             self.happen();
@@ -278,7 +289,7 @@ impl Simulation {
     fn start_waiting(&mut self) {
         while let Some(((request, entry), tokens)) = self.admissions.start_next() {
             self.budgets[request.answer.index] = tokens;
-            self.nodes[entry.index()].scheduler.arrive(self.now_us, request);
+            self.arrive(entry, request);
         }
     }
 
@@ -311,8 +322,13 @@ impl Simulation {
             FailureMode::Fail,
             &mut self.verdicts,
         );
-        node.scheduler
-            .settle(self.now_us, &node.candidates, &mut self.verdicts, &mut self.actions);
+        node.scheduler.settle(
+            self.now_us,
+            &node.candidates,
+            &mut self.verdicts,
+            self.routing.foreseen(),
+            &mut self.actions,
+        );
         self.act(model);
         if self.sync.is_synchronous() && self.turn == at {
             self.turn = next_turn(&self.sync, at, &self.views(at));
@@ -333,11 +349,25 @@ impl Simulation {
                         Ok(state) => request.state = state,
                         Err(fault) => self.policy.fault(GenerationId(0), &fault),
                     }
-                    self.nodes[to.index()].scheduler.arrive(self.now_us, request);
+                    self.arrive(to, request);
                 }
+                Action::Pass { to, request } => self.arrive(to, request),
+                Action::Assume {
+                    at,
+                    request,
+                    position,
+                    entry,
+                } => self.nodes[at.index()].scheduler.assume(request, position, entry),
+                Action::Settled {
+                    to,
+                    seat,
+                    length,
+                    goes_on,
+                } => self.nodes[to.index()].scheduler.settled(seat, length, goes_on),
                 Action::End { request, finish } => {
+                    let length = request.tokens().len() as u32;
                     for (peer, seat) in request.seats().filter(|(peer, _)| peer.index() != model) {
-                        self.nodes[peer.index()].scheduler.forget(seat);
+                        self.nodes[peer.index()].scheduler.forget(seat, length);
                     }
                     self.admissions.ended(self.budgets[request.answer.index]);
                     self.close(&request, finish);
@@ -346,6 +376,19 @@ impl Simulation {
         }
         self.actions = actions;
         self.start_waiting();
+    }
+
+    /// A request comes to a model, and may go on from there at once.
+    fn arrive(&mut self, at: ModelIndex, request: Box<Request<SimAnswer>>) {
+        let mut actions = Vec::new();
+        self.nodes[at.index()]
+            .scheduler
+            .arrive(self.now_us, request, &mut actions);
+        if !actions.is_empty() {
+            let waiting = std::mem::replace(&mut self.actions, actions);
+            self.act(at.index());
+            self.actions = waiting;
+        }
     }
 
     fn close(&mut self, request: &Request<SimAnswer>, finish: Finish) {
@@ -376,7 +419,7 @@ impl Simulation {
     fn decide_at(&mut self, model: usize) -> bool {
         let at = ModelIndex(model as u32);
         let models = self.views(at);
-        let idle = models.iter().all(|model| model.running == 0);
+        let idle = models.iter().all(|model| model.running + model.ahead == 0);
         if self.sync.is_synchronous() && idle && models[self.turn.index()].waiting == 0 {
             self.turn = next_turn(&self.sync, self.turn, &models);
         }

@@ -38,15 +38,14 @@ impl Random {
 
 /// The answer to one request, by the definition: one model after the other, the whole sequence computed anew for every
 /// token, no batch, no cache, no scheduler.
-pub fn reference(routing: &SimRouting, models: usize, request: &SimRequest) -> Vec<Commit> {
-    const VOCABULARY: u32 = 1_024;
+pub fn reference(routing: &SimRouting, models: usize, agreement: f64, request: &SimRequest) -> Vec<Commit> {
     const DISCARDS_RUNNING_MAX: u32 = 8;
     let mut policy = SimPolicy::new(routing.clone(), models);
     let mut tokens = request.prompt.clone();
     let mut commits = Vec::new();
     let (mut at, mut state, mut discards) = (request.admission.model, request.admission.state.words().to_vec(), 0);
     loop {
-        let candidate = next_token(&tokens, request.seed, at, VOCABULARY);
+        let candidate = next_token(&tokens, request.seed, at, agreement);
         let position = tokens.len() as u64;
         let signals: Vec<f32> = policy.plan().signals[at.index()]
             .iter()

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tokenrouter_engine::Optimistic;
 use tokenrouter_host::deployment::{
-    DeploymentError, DeploymentFile, Launch, OptionValue, RequestOptions, Whole, parse_setting,
+    DeploymentError, DeploymentFile, Launch, OptimisticSetting, OptionValue, RequestOptions, Whole, parse_setting,
 };
 use tokenrouter_policy::Setting;
 
@@ -118,6 +119,10 @@ pub(super) struct DeploymentArgs {
     /// requests for each model), lookahead, step-sync or model-sync [default: the deployment's, lookahead if it has none]
     #[arg(long, value_name = "RULE")]
     pub(super) launch: Option<Launch>,
+    /// Whether a model writes on while another decides about its last candidate: off, auto, or window:K (at most K tokens
+    /// ahead); the answers are the same [default: the deployment's]
+    #[arg(long, value_name = "SETTING")]
+    pub(super) optimistic: Option<Optimistic>,
 }
 
 /// Options of `serve`. Each wins over the deployment file.
@@ -177,6 +182,9 @@ impl DeploymentArgs {
         }
         if let Some(launch) = self.launch {
             file.launch.rule = launch;
+        }
+        if let Some(optimistic) = self.optimistic {
+            file.launch.optimistic = OptimisticSetting(optimistic);
         }
         Ok(file)
     }

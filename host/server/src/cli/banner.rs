@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use tokenrouter_engine::Optimistic;
 use tokenrouter_host::deployment::{DeploymentFile, LoadedHead, LoadedPolicy};
 use tokenrouter_host::http::App;
 
@@ -42,7 +43,11 @@ pub(super) fn text(file: &DeploymentFile, app: &App, listening: Listening) -> St
         [] => lines.push(row("policy", &format!("none: {} answers alone", app.models[0].name))),
         policies => lines.extend(policies.iter().map(|it| row("policy", &policy(it)))),
     }
-    lines.push(row("launch", &file.launch.rule.to_string()));
+    let launch = match file.launch.optimistic.0 {
+        Optimistic::Off => file.launch.rule.to_string(),
+        optimistic => format!("{}, optimistic {optimistic}", file.launch.rule),
+    };
+    lines.push(row("launch", &launch));
     lines.push(row("KV", &kv(app)));
     if let Some(admin) = listening.admin {
         lines.push(row("admin", &format!("http://{}", reachable(admin))));

@@ -10,8 +10,8 @@ use tokenrouter_core::limits::HEADS_MAX;
 use tokenrouter_model::{CpuOptions, WeightFormat};
 
 use super::{
-    AdminEntry, CudaEntry, DeploymentError, DeviceName, Launch, ModelSource, OptionValue, PolicyLimitsEntry,
-    RequestOptions, Whole,
+    AdminEntry, CudaEntry, DeploymentError, DeviceName, Launch, ModelSource, OptimisticSetting, OptionValue,
+    PolicyLimitsEntry, RequestOptions, Whole,
 };
 
 /// The deployment that is served when none is named: `config/tiny.toml`.
@@ -185,6 +185,8 @@ impl std::fmt::Display for OnFailure {
 pub struct LaunchEntry {
     /// The rule.
     pub rule: Launch,
+    /// Whether a model writes on while another decides about its last candidate.
+    pub optimistic: OptimisticSetting,
 }
 
 /// Bounds of the engine and of a request.

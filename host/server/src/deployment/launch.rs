@@ -4,12 +4,26 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize;
+use tokenrouter_core::ahead::{NotOptimistic, Optimistic};
 use tokenrouter_engine::{LaunchRule, ThresholdTable};
 
 /// A launch rule that can be read and written.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Launch(pub LaunchRule);
+
+/// A setting of optimistic handoff that can be read: `off`, `auto`, `window:4`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct OptimisticSetting(pub Optimistic);
+
+impl TryFrom<String> for OptimisticSetting {
+    type Error = NotOptimistic;
+
+    fn try_from(text: String) -> Result<Self, NotOptimistic> {
+        text.parse().map(Self)
+    }
+}
 
 /// A text that is no launch rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +112,15 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Launch>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn settings_of_optimistic_handoff_are_read_and_refused() {
+        let read = |text: &str| OptimisticSetting::try_from(text.to_owned());
+        assert_eq!(read("window:4"), Ok(OptimisticSetting(Optimistic::Window(4))));
+        assert_eq!(OptimisticSetting::default().0, Optimistic::Off);
+        let error = read("on").unwrap_err().to_string();
+        assert!(error.contains("say \"off\", \"auto\", or \"window:K\""), "{error}");
     }
 
     #[test]

@@ -119,6 +119,7 @@ impl DeploymentFile {
                 .collect(),
             on_fault,
             rule: self.launch.rule.0.clone(),
+            optimistic: self.launch.optimistic.0,
             limits,
             trace: None,
         };

@@ -28,7 +28,7 @@ pub use file::{
     PolicyEntry, ServerEntry, TlsEntry,
 };
 pub use heads::{LoadedHead, read_head};
-pub use launch::{Launch, LaunchError};
+pub use launch::{Launch, LaunchError, OptimisticSetting};
 pub use load::{Loaded, LoadedModel, LoadedOption, LoadedPolicy, configure};
 pub use plugin::{EMBEDDED_POLICIES, NO_PLUGIN, Plugin};
 pub use policy_limits::PolicyLimitsEntry;

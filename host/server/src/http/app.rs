@@ -26,6 +26,8 @@ pub struct App {
     /// When the engine was started, in seconds since 1970.
     pub started_s: u64,
     pub(super) launch: String,
+    /// Whether models write ahead.
+    pub(super) optimistic: String,
     pub(super) on_failure: String,
     pub(super) body_bytes_max: usize,
     pub(super) body_time_max: Duration,
@@ -89,6 +91,7 @@ impl App {
             heads: loaded.heads,
             started_s: now_s(),
             launch: file.launch.rule.to_string(),
+            optimistic: file.launch.optimistic.0.to_string(),
             on_failure: file.policy.on_failure.to_string(),
             body_bytes_max: file.limits.body_bytes_max.size(),
             body_time_max: Duration::from_secs(file.server.body_s_max.get().into()),

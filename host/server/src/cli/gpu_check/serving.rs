@@ -9,7 +9,7 @@ use serde_json::json;
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::policy::FailureMode;
 use tokenrouter_engine::stream::Event;
-use tokenrouter_engine::{Engine, EngineLimits, EngineModel, EngineParts, Finish, Job};
+use tokenrouter_engine::{Engine, EngineLimits, EngineModel, EngineParts, Finish, Job, Optimistic};
 use tokenrouter_host::deployment::{Launch, OptionValue, Plugin, configure};
 use tokenrouter_model::Sampling;
 use tokenrouter_model::cuda::{CudaOptions, CudaRunner, Device};
@@ -128,6 +128,7 @@ fn start(device: &Device, share: f64, rule: &str) -> anyhow::Result<(Engine, [f6
         policies: vec![("random".to_owned(), generation)],
         on_fault: FailureMode::Fail,
         rule: rule.parse::<Launch>()?.0,
+        optimistic: Optimistic::Off,
         limits: EngineLimits {
             kv_tokens: KV_TOKENS,
             ..EngineLimits::default()

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
+use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_planner::sim::{ClosedLoop, Latency, SimRouting};
 use tokenrouter_policy::conformance::{self, Effort, Outcome};
@@ -114,6 +115,8 @@ fn scheduler(generation: &Generation, seed: u64) -> Outcome {
             keep: Vec::new(),
         },
         rule: LaunchRule::Eager,
+        optimistic: Optimistic::Off,
+        agreement: 0.0,
         requests: 4,
         seed,
     };

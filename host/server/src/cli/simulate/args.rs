@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_core::launch::{LaunchRule, ThresholdTable};
 use tokenrouter_host::deployment::{Launch, parse_setting};
 use tokenrouter_planner::sim::{Latency, SimRouting};
@@ -60,6 +61,13 @@ pub(in crate::cli) struct SimulateArgs {
     /// eager,lookahead]
     #[arg(long, value_name = "RULE,...")]
     launch: Vec<RuleList>,
+    /// Whether the small model writes on while the large one decides, to be compared, separated by commas: off, auto, window:K
+    /// (at most K tokens ahead)
+    #[arg(long, value_name = "SETTING,...", default_value = "off", value_delimiter = ',')]
+    pub(super) optimistic: Vec<Optimistic>,
+    /// Probability that the large model writes what the small one would have written; of use with --optimistic
+    #[arg(long, value_name = "A", default_value_t = 0.7, value_parser = share)]
+    pub(super) agreement: f64,
     /// Tokens to measure over, all requests together, after a warm-up of a twentieth of them
     #[arg(long, value_name = "TOKENS", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
     pub(super) tokens: u64,
@@ -212,5 +220,12 @@ impl SimulatedRouting {
             (None, None, None) => anyhow::bail!("one of --p, --weights, --routing and --plugin is needed"),
         };
         Ok(SimRouting::of(&matrices.map_err(|error| workload::explain(&error))?))
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("not a probability; write a number from 0 to 1".to_owned()),
     }
 }

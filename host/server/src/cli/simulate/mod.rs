@@ -9,6 +9,7 @@ mod routing;
 mod rules;
 
 use serde::Serialize;
+use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_host::deployment::Launch;
 use tokenrouter_planner::sim::{ClosedLoop, Report, SimRouting};
@@ -26,6 +27,8 @@ struct Record {
     n: usize,
     /// The rule as it was asked for.
     launch: String,
+    /// Whether the small model writes ahead.
+    optimistic: String,
     /// The threshold of each model under the rule `threshold`.
     #[serde(skip_serializing_if = "Option::is_none")]
     thresholds: Option<Vec<u32>>,
@@ -38,11 +41,14 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let workload = args.workload().map_err(Failure::Asked)?;
     let rules = args.rules();
     let requests = &args.concurrency.0;
-    let jobs: Vec<(usize, &Launch)> = requests
+    let settings = rules
         .iter()
-        .flat_map(|&n| rules.iter().map(move |rule| (n, rule)))
+        .flat_map(|rule| args.optimistic.iter().map(move |&optimistic| (rule, optimistic)));
+    let jobs: Vec<(usize, (&Launch, Optimistic))> = requests
+        .iter()
+        .flat_map(|&n| settings.clone().map(move |setting| (n, setting)))
         .collect();
-    let records = parallel::map(&jobs, || (), |(), &(n, launch)| simulate(args, &workload, n, launch));
+    let records = parallel::map(&jobs, || (), |(), &(n, setting)| simulate(args, &workload, n, setting));
     let records: Vec<Record> = records
         .into_iter()
         .collect::<anyhow::Result<_>>()
@@ -53,7 +59,12 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     output::print(&report::text(args, &records))
 }
 
-fn simulate(args: &SimulateArgs, workload: &Workload, n: usize, launch: &Launch) -> anyhow::Result<Record> {
+fn simulate(
+    args: &SimulateArgs,
+    workload: &Workload,
+    n: usize,
+    (launch, optimistic): (&Launch, Optimistic),
+) -> anyhow::Result<Record> {
     let rule = match &launch.0 {
         LaunchRule::Planned(_) => LaunchRule::Threshold(planned(workload, n)?),
         given => given.clone(),
@@ -76,6 +87,8 @@ fn simulate(args: &SimulateArgs, workload: &Workload, n: usize, launch: &Launch)
         rule,
         requests: n,
         seed: args.seed,
+        optimistic,
+        agreement: args.agreement,
     };
     let report = match &workload.route {
         Route::Simulated(_) => closed_loop.measure(args.tokens),
@@ -86,6 +99,7 @@ fn simulate(args: &SimulateArgs, workload: &Workload, n: usize, launch: &Launch)
     Ok(Record {
         n,
         launch: launch.to_string(),
+        optimistic: optimistic.to_string(),
         thresholds,
         report,
     })

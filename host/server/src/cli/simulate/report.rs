@@ -49,12 +49,16 @@ pub(super) fn text(args: &SimulateArgs, records: &[Record]) -> String {
 
 /// The rule; with the thresholds that were planned, if they were.
 fn name(record: &Record) -> String {
-    match &record.thresholds {
+    let rule = match &record.thresholds {
         Some(thresholds) if !record.launch.contains(':') => {
             let list: Vec<String> = thresholds.iter().map(u32::to_string).collect();
             format!("{} ({})", record.launch, list.join(","))
         }
         _ => record.launch.clone(),
+    };
+    match record.optimistic.as_str() {
+        "off" => rule,
+        setting => format!("{rule}, {setting}"),
     }
 }
 

@@ -161,6 +161,42 @@ pub(super) const MODEL: &[Metric<ModelView>] = &[
         |it| Reading::Count(it.stats.handoffs_out),
     )),
     metric((
+        "tokenrouter_ahead_tokens_total",
+        Kind::Counter,
+        "Tokens that the model decoded ahead while another decided",
+        |it| Reading::Count(it.stats.ahead.written),
+    )),
+    metric((
+        "tokenrouter_ahead_tokens_dropped_total",
+        Kind::Counter,
+        "Tokens decoded ahead that were thrown away",
+        |it| Reading::Count(it.stats.ahead.dropped),
+    )),
+    metric((
+        "tokenrouter_settled_positions_total",
+        Kind::Counter,
+        "Positions that another model had decoded past and this one settled",
+        |it| Reading::Count(it.stats.ahead.settled),
+    )),
+    metric((
+        "tokenrouter_confirmed_positions_total",
+        Kind::Counter,
+        "Settled positions at which the model wrote what was assumed",
+        |it| Reading::Count(it.stats.ahead.confirmed),
+    )),
+    metric((
+        "tokenrouter_settling_steps_total",
+        Kind::Counter,
+        "Steps that settled at least one position",
+        |it| Reading::Count(it.stats.ahead.settling_steps),
+    )),
+    metric((
+        "tokenrouter_agreement",
+        Kind::Gauge,
+        "How often, of late, other models confirm what this one assumes, 0 to 1; measured while optimistic handoff is on",
+        |it| Reading::Number(f64::from(it.stats.agreement_ppm) / 1e6),
+    )),
+    metric((
         "tokenrouter_policy_failures_total",
         Kind::Counter,
         "Calls into a policy at the model that failed",

@@ -1,0 +1,36 @@
+//! What a model needs of a request that it writes ahead for, while the request itself is at another model.
+
+use std::sync::Arc;
+
+use tokenrouter_core::signal::Signal;
+use tokenrouter_model::runner::Sampling;
+
+use crate::served::Served;
+
+/// How its candidates are drawn, and who is asked about them. It holds the generation, as the request does.
+pub(crate) struct TextAhead {
+    pub(crate) sampling: Sampling,
+    pub(crate) served: Arc<Served>,
+}
+
+impl std::fmt::Debug for TextAhead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut fields = f.debug_struct("TextAhead");
+        fields
+            .field("sampling", &self.sampling)
+            .field("generation", &self.served.id());
+        fields.finish()
+    }
+}
+
+impl TextAhead {
+    /// `None` if the policy looks at what only the request knows: the text committed so far.
+    pub(crate) fn new(sampling: Sampling, served: &Arc<Served>) -> Option<Self> {
+        let mut signals = served.generation().plan().signals.iter().flatten();
+        let reads_text = signals.any(|signal| *signal == Signal::Newlines);
+        (!reads_text).then(|| Self {
+            sampling,
+            served: served.clone(),
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! Optimistic handoff with real models and real policies: the engine that decodes ahead against the sequential reference
+//! router, token for token, greedy and sampled.
+
+use tokenrouter_core::ahead::AheadCounts;
+use tokenrouter_engine::stream::{AnswerStream, Event};
+use tokenrouter_engine::{Engine, Job};
+use tokenrouter_host::deployment::{DeploymentFile, Launch, OptimisticSetting, OptionValue};
+use tokenrouter_model::Penalties;
+
+use crate::common::reference::{Reference, arithmetic_job};
+
+const JOBS: u32 = 24;
+const CONCURRENCY: usize = 6;
+const SETTINGS: [[&str; 2]; 5] = [
+    ["eager", "off"],
+    ["eager", "window:1"],
+    ["lookahead", "window:16"],
+    ["threshold:1,3", "window:4"],
+    ["lookahead", "auto"],
+];
+
+fn deployment(policy: &str, options: &[(&str, OptionValue)], [rule, optimistic]: [&str; 2]) -> DeploymentFile {
+    let mut file = DeploymentFile::built_in().expect("the built-in deployment");
+    policy.clone_into(&mut file.policy.plugin);
+    let options = options.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    file.policy.options = options.collect();
+    file.launch.rule = rule.parse::<Launch>().expect("a launch rule");
+    file.launch.optimistic = OptimisticSetting(optimistic.parse().expect("a setting"));
+    file
+}
+
+/// Greedy and sampled, short and long, with tokens that end them. Every fourth keeps what makes a request wait: penalties, biases,
+/// bans and log-probabilities.
+fn job(engine: &Engine, number: u32) -> Job {
+    let job = arithmetic_job(engine.tokenizer(), number);
+    if number.is_multiple_of(4) {
+        return job;
+    }
+    Job {
+        penalties: Penalties::NONE,
+        logit_bias: Vec::new(),
+        min_tokens: 0,
+        logprobs: None,
+        ..job
+    }
+}
+
+fn read(mut stream: AnswerStream) -> (Vec<(u32, u32)>, u32) {
+    let (mut commits, mut handoffs) = (Vec::new(), 0);
+    while let Some(event) = stream.next_blocking() {
+        match event {
+            Event::Piece { tokens, .. } => {
+                commits.extend(tokens.iter().map(|written| (written.token, written.model.0)));
+            }
+            Event::End(ended) => handoffs = ended.handoffs,
+        }
+    }
+    (commits, handoffs)
+}
+
+/// Every setting gives the reference's tokens and models, and as many handoffs as without decoding ahead.
+fn check(policy: &str, options: &[(&str, OptionValue)]) {
+    let mut reference = Reference::new(&deployment(policy, options, SETTINGS[0]));
+    let (mut expected, mut handoffs) = (Vec::new(), None);
+    for setting in SETTINGS {
+        let loaded = deployment(policy, options, setting).load().expect("it loads");
+        let engine = Engine::start(loaded.parts).expect("it starts");
+        let jobs: Vec<Job> = (0..JOBS).map(|number| job(&engine, number)).collect();
+        if expected.is_empty() {
+            let commits = |job| {
+                reference
+                    .answer(job)
+                    .iter()
+                    .map(|commit| (commit.token, commit.model.0))
+                    .collect()
+            };
+            expected = jobs.iter().map(commits).collect::<Vec<Vec<_>>>();
+        }
+        let mut found = Vec::new();
+        for together in jobs.chunks(CONCURRENCY) {
+            let streams: Vec<_> = together.iter().map(|job| engine.submit(job).expect("taken")).collect();
+            found.extend(streams.into_iter().map(read));
+        }
+        let (commits, counts): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        assert_eq!(commits, expected, "{policy}, {setting:?}");
+        assert_eq!(
+            counts,
+            *handoffs.get_or_insert(counts.clone()),
+            "{policy}, {setting:?}: handoffs"
+        );
+        let ahead: Vec<AheadCounts> = engine.stats().models.iter().map(|model| model.ahead).collect();
+        let (small, large) = (ahead[0], ahead[1]);
+        if setting[1].starts_with("window") {
+            assert!(
+                small.written > 10 && large.confirmed > 5 && large.settled > large.confirmed,
+                "{policy}, {setting:?}: {ahead:?} shows nothing"
+            );
+        }
+        if setting[1] == "off" {
+            assert_eq!(ahead, [AheadCounts::default(); 2]);
+        }
+    }
+}
+
+#[test]
+fn optimistic_answers_of_random_are_those_of_the_sequential_reference() {
+    check("random", &[("share", OptionValue::Number(0.35))]);
+}
+
+#[test]
+fn optimistic_answers_of_r_stitch_are_those_of_the_sequential_reference() {
+    check(
+        "r-stitch",
+        &[
+            ("unit", OptionValue::Text("nats".to_owned())),
+            ("threshold", OptionValue::Number(0.2)),
+        ],
+    );
+}

@@ -1,10 +1,13 @@
-//! The routing matrix P and the commit matrix C of every policy that needs no head, measured on the embedded models. C, the
+//! The routing matrix P and the commit matrix C of every policy, measured on the embedded models. C, the
 //! tokens that a step of model i commits when model j goes on, is exact; P is where steps lead.
-//! `cargo test --release --test matrices -- --nocapture` prints them.
+//! `cargo test --release --test program matrices:: -- --nocapture` prints them.
 
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 use crate::common::reference::{Moves, Reference, arithmetic_job};
+use crate::common::{Server, not_hanging, problems, wait_for_info};
 use tokenrouter_host::deployment::{DeploymentFile, OptionValue};
 
 const JOBS: u32 = 20;
@@ -127,4 +130,46 @@ fn glimprouter_commits_all_but_the_glimpse() {
     // Steps of four tokens: at most every fourth step of the large model hands back; an answer may end before.
     let back = moves.routing(2)[1][0];
     assert!(back <= 0.25, "{back}");
+}
+
+/// Policies with a head, on a server, with the heads that come with the binary. P is [[1 - p, p], [1, 0]] and C [[1, 0], [1, 0]]
+/// exactly if these sums are right: a step of the small model commits its token or hands over, and one of the large model
+/// does both at once, or ends the answer.
+#[tokio::test]
+#[expect(clippy::print_stdout, reason = "the figures are what one runs this for")]
+async fn policies_with_a_head_discard_at_the_small_model_and_commit_one_token_at_the_large_one() {
+    for (policy, threshold) in [("r2r", 0.05), ("citer", 0.98), ("co-llm", 0.02)] {
+        let option = format!("threshold={threshold}");
+        let server = Server::start(&["--plugin", policy, "--plugin-config", &option]);
+        let mut ended_at_large = 0;
+        for problem in problems().iter().take(JOBS as usize) {
+            let body = json!({
+                "model": "tiny", "prompt": problem.prompt, "max_tokens": 64, "temperature": 0,
+                "tokenrouter": { "attribution": true },
+            });
+            let answer = not_hanging(policy, server.complete(&body)).await.json();
+            let tokens = answer["choices"][0]["attribution"].as_array().expect("a list");
+            ended_at_large += u64::from(tokens.last().is_some_and(|token| token["model"] == "large"));
+        }
+        let number = |info: &Value, model: usize, name: &str| {
+            let stats = &info["stats"]["models"][model];
+            stats[name].as_u64().unwrap_or_else(|| panic!("no {name} in {stats}"))
+        };
+        let counts = |info: &Value| {
+            let of = |model| ["rows", "tokens_written", "handoffs_out"].map(|name| number(info, model, name));
+            (of(0), of(1))
+        };
+        // Counters follow a step, which may still be ending when its client has read the answer.
+        wait_for_info(&server, "the sums of the table", |info| {
+            let ([rows, written, left], large) = counts(info);
+            left > 0 && rows == written + left && large == [left, left, left - ended_at_large]
+        })
+        .await;
+        let ([rows, written, left], [large_rows, ..]) = counts(&server.info().await);
+        println!(
+            "{policy}, {option}\n  {rows} steps of model 0: P {:.3} {:.3}, C 1 0\n  {large_rows} steps of model 1: P 1.000 0.000, C 1 -",
+            written as f64 / rows as f64,
+            left as f64 / rows as f64
+        );
+    }
 }

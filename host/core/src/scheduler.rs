@@ -50,6 +50,10 @@ pub enum Verdict {
 
 /// What the driver has to carry out after a step.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation for every token that is written ahead"
+)]
 pub enum Action<A: Answer> {
     /// Take the request to another model.
     Send {

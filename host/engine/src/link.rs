@@ -131,7 +131,7 @@ impl Link {
         }
         match message {
             Message::Arrive { .. } | Message::Forget { .. } | Message::Assume { .. } | Message::Settled { .. } => {
-                state.messages.push_back(message)
+                state.messages.push_back(message);
             }
             Message::Sweep => state.sweep = true,
             Message::Retire => state.retire = true,

@@ -65,7 +65,7 @@ impl<A: Answer> Scheduler<A> {
         &mut self,
         seat: SeatIndex,
         candidate: TokenId,
-        verdict: Verdict,
+        verdict: &Verdict,
         foreseen: &[Foreseen],
         actions: &mut Vec<Action<A>>,
     ) {
@@ -73,7 +73,7 @@ impl<A: Answer> Scheduler<A> {
             return;
         };
         draft.running = false;
-        let entry = match verdict {
+        let entry = match *verdict {
             Verdict::Stay { state } => Some((None, state)),
             Verdict::HandOff {
                 to,

@@ -2,6 +2,7 @@
 
 use super::{Scheduler, Waiting};
 use crate::ahead::Draft;
+use crate::ids::RequestId;
 use crate::policy::PolicyState;
 use crate::request::{Answer, GenerationId, Request, SeatIndex};
 use crate::step::{StepBatch, StepRow};
@@ -127,18 +128,7 @@ impl<A: Answer> Scheduler<A> {
         let ahead = request.suffix.entries.iter().take(assumed);
         batch.tokens.extend(ahead.map(|entry| entry.token));
         let (id, len) = (request.id, (len + assumed) as u32);
-        self.push_step_row(
-            batch,
-            StepRow {
-                request: id,
-                first,
-                len,
-                position,
-                logits,
-                blocks: 0..0,
-            },
-            seat,
-        );
+        self.push_step_row(batch, seat, id, (first, len), (position, logits));
         self.running.push(Running {
             holder: Holder::Request(request),
             seat,
@@ -160,18 +150,7 @@ impl<A: Answer> Scheduler<A> {
         let unseen = draft.entries.iter().skip((position - draft.start) as usize);
         batch.tokens.extend(unseen.map(|entry| entry.token));
         let len = batch.tokens.len() as u32 - first;
-        self.push_step_row(
-            batch,
-            StepRow {
-                request: id,
-                first,
-                len,
-                position,
-                logits: 1,
-                blocks: 0..0,
-            },
-            seat,
-        );
+        self.push_step_row(batch, seat, id, (first, len), (position, 1));
         self.running.push(Running {
             holder: Holder::Ahead,
             seat,
@@ -181,14 +160,26 @@ impl<A: Answer> Scheduler<A> {
         });
     }
 
-    fn push_step_row(&mut self, batch: &mut StepBatch, row: StepRow, seat: SeatIndex) {
+    /// Adds a row whose tokens, the first of them and their number, are in the batch; it stands at a position and needs logits.
+    fn push_step_row(
+        &mut self,
+        batch: &mut StepBatch,
+        seat: SeatIndex,
+        request: RequestId,
+        (first, len): (u32, u32),
+        (position, logits): (u32, u32),
+    ) {
         let first_block = batch.blocks.len() as u32;
         batch.blocks.extend_from_slice(self.kv.blocks(seat));
         let running = self.running.len() as u32;
-        self.places.extend((0..row.logits).map(|nth| Place { running, nth }));
+        self.places.extend((0..logits).map(|nth| Place { running, nth }));
         batch.rows.push(StepRow {
+            request,
+            first,
+            len,
+            position,
+            logits,
             blocks: first_block..batch.blocks.len() as u32,
-            ..row
         });
     }
 

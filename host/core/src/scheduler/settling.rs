@@ -46,7 +46,7 @@ impl<A: Answer> Scheduler<A> {
                 Holder::Nobody => (0..row.logits).for_each(|_| drop(next())),
                 Holder::Ahead => {
                     let (candidate, verdict) = next();
-                    self.settle_ahead(row.seat, candidate, verdict, foreseen, actions);
+                    self.settle_ahead(row.seat, candidate, &verdict, foreseen, actions);
                 }
                 Holder::Request(request) if row.logits == 0 => self.keep(now_us, &row, request, actions),
                 Holder::Request(request) if request.suffix.writer.is_some() => {

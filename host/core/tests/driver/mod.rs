@@ -141,6 +141,7 @@ impl Driver {
     }
 
     /// A step of each model that has something to do.
+    #[allow(dead_code, reason = "the test runs models that are not equally fast")]
     pub fn round(&mut self) {
         for model in 0..2 {
             self.step(model);

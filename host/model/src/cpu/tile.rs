@@ -16,6 +16,8 @@
 //! block, `sum = fma(integer, weight scale * activation scale, sum)`, and for 4-bit weights
 //! `sum = fma(offset, activation sum, sum)`. That order depends on nothing but the width of the matrix.
 
+use std::sync::OnceLock;
+
 use super::plain;
 
 /// Rows of weights in a panel.
@@ -73,11 +75,61 @@ impl Instructions {
         vec![Self::Plain]
     }
 
-    /// The fastest that this processor has.
+    /// The fastest that this processor has, of those that compute what plain Rust does. They all should, but a processor
+    /// that nobody has tried, or one that is emulated, is no reason for wrong answers.
     pub(crate) fn best() -> Self {
-        Self::available().pop().unwrap_or(Self::Plain)
+        static BEST: OnceLock<Instructions> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let mut fastest_first = Self::available().into_iter().rev();
+            fastest_first.find(|with| with.agrees()).unwrap_or(Self::Plain)
+        })
+    }
+
+    /// Whether both kinds of products of a few rows have the bits of plain Rust.
+    fn agrees(self) -> bool {
+        // More rows than any way takes at once, and some over.
+        const ROWS: usize = 11;
+        const BLOCKS: usize = 2;
+        let number = |i: usize| (i * 89 % 255) as u8;
+        let x: Vec<ActivationBlock> = (0..ROWS * BLOCKS)
+            .map(|block| {
+                let q: [i8; BLOCK] = std::array::from_fn(|i| (number(block * BLOCK + i) as i8).max(-127));
+                let (scale, integer_sum) = (0.5 + block as f32, q.iter().map(|q| i32::from(*q)).sum());
+                let sum = scale * integer_sum as f32;
+                ActivationBlock {
+                    q,
+                    scale,
+                    integer_sum,
+                    sum,
+                }
+            })
+            .collect();
+        [
+            (q8_tile as Tile, Q8_BLOCK_BYTES, 16),
+            (q4_tile as Tile, Q4_BLOCK_BYTES, 32),
+        ]
+        .into_iter()
+        .all(|(tile, block_bytes, float_bytes)| {
+            let panel: Vec<u8> = (0..BLOCKS * block_bytes)
+                .map(|i| match (i % block_bytes + float_bytes >= block_bytes, number(i)) {
+                    // The upper byte of a small positive float.
+                    (true, _) if i % 2 == 1 => 0x2c,
+                    (false, 0x80) => 0x7f,
+                    (_, byte) => byte,
+                })
+                .collect();
+            let [found, expected] = [self, Self::Plain].map(|with| {
+                let mut out = [[f32::NAN; PANEL]; ROWS];
+                tile(with, &panel, &x, &mut out);
+                out
+            });
+            found == expected
+        })
     }
 }
+
+/// [`q8_tile`] or [`q4_tile`].
+type Tile = fn(Instructions, &[u8], &[ActivationBlock], &mut [[f32; PANEL]]);
 
 /// Products of rows of activations with a panel of 8-bit weights: `out[r][p]` is row r times row p of the panel.
 /// `x` is [rows, blocks].
@@ -184,8 +236,6 @@ mod tests {
         blocks.collect()
     }
 
-    type Tile = fn(Instructions, &[u8], &[ActivationBlock], &mut [[f32; PANEL]]);
-
     /// Every way gives the bits of plain Rust, for any number of rows, and each row alone gives what it gives in company.
     #[test]
     fn all_instructions_give_the_same_bits_whatever_the_batch() {
@@ -205,6 +255,7 @@ mod tests {
                     let mut found = vec![[f32::NAN; PANEL]; rows];
                     tile(with, &panel, &x, &mut found);
                     assert_eq!(found, expected, "seed {seed}, {with:?}, {rows} rows of {blocks} blocks");
+                    assert!(with.agrees(), "{with:?}");
                     for (row, expected) in x.chunks_exact(blocks).zip(&expected) {
                         let mut alone = [[f32::NAN; PANEL]];
                         tile(with, &panel, row, &mut alone);

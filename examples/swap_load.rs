@@ -1,8 +1,8 @@
 //! What replacing the policy costs those who are being answered: `cargo run --release --example swap_load`.
 //!
-//! Sixteen requests run all the time on the built-in deployment. First two policies serve for a while each, then they replace each
-//! other 200 times, as components that the host has not seen (each is compiled, configured, tried and activated). Reported are the
-//! gaps between tokens in both phases, how long an upload takes until it serves, and what is left in memory.
+//! Sixteen requests run all the time on the built-in deployment. First two loaded policies take turns 200 times, then they replace
+//! each other as often as components that the host has not seen (each is compiled, configured, tried and activated). Reported are the
+//! gaps between tokens and how long steps take in both phases, how long an upload takes until it serves, and what is left in memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use tokenrouter_core::ModelIndex;
 use tokenrouter_core::policy::Admitting;
 use tokenrouter_engine::stream::Event;
-use tokenrouter_engine::{Engine, Job};
+use tokenrouter_engine::{Engine, Job, STEPS_KEPT};
 use tokenrouter_host::deployment::{DeploymentFile, EMBEDDED_POLICIES};
 use tokenrouter_host::http::App;
-use tokenrouter_host::policies::{Activation, Upload};
+use tokenrouter_host::policies::{Activation, Change, Upload};
 use tokenrouter_model::Sampling;
 use tokenrouter_policy::PolicyInstance;
 
@@ -23,10 +24,11 @@ use tokenrouter_policy::PolicyInstance;
 const POLICIES: [&str; 2] = ["r-stitch", "random"];
 const CONCURRENCY: usize = 16;
 const SWAPS: usize = 200;
-/// Swaps before anything is measured: caches fill, and allocators get what they keep.
-const WARM_UP_SWAPS: usize = 40;
-/// How long each policy serves alone.
-const QUIET: Duration = Duration::from_secs(10);
+/// Swaps before anything is measured, as many as then are: caches fill, and the allocator gets what it keeps, also for what is
+/// written down here.
+const WARM_UP_SWAPS: usize = SWAPS;
+/// How long each policy serves without uploads: about as long as an upload takes.
+const PAUSE: Duration = Duration::from_millis(160);
 const INSTANCES: usize = 64;
 
 #[expect(clippy::print_stdout, reason = "an example reports what it measured")]
@@ -40,27 +42,33 @@ fn main() -> anyhow::Result<()> {
         (0..WARM_UP_SWAPS).try_for_each(|number| swap(&app, number).map(drop))
     })?;
 
-    let mut quiet = Vec::new();
-    for number in 0..POLICIES.len() {
-        swap(&app, WARM_UP_SWAPS + number)?;
-        quiet.extend(under_load(&app.engine, || {
-            std::thread::sleep(QUIET);
+    // The same change of traffic as often as below, between two policies that are loaded: what uploads add is the difference.
+    let quiet = under_load(&app.engine, || {
+        (0..SWAPS).try_for_each(|number| {
+            std::thread::sleep(PAUSE);
+            let change = Change::Activate {
+                generation: None,
+                options: None,
+                activation: Activation { as_default: true },
+            };
+            app.manager
+                .change("swap_load", POLICIES[number % POLICIES.len()], &change, None)?;
             Ok(())
-        })?);
-    }
-    print_row("gap between tokens, quiet, us", quiet);
+        })
+    })?;
+    quiet.print("no uploads");
     let memory_before = resident_bytes()?;
 
     let (mut uploads, mut compiles) = (Vec::new(), Vec::new());
     let swapping = under_load(&app.engine, || {
         for number in 0..SWAPS {
-            let (upload, compile) = swap(&app, WARM_UP_SWAPS + POLICIES.len() + number)?;
+            let (upload, compile) = swap(&app, WARM_UP_SWAPS + number)?;
             uploads.push(upload.as_micros() as u64);
             compiles.push(compile.as_micros() as u64);
         }
         Ok(())
     })?;
-    print_row("gap between tokens, swapping, us", swapping);
+    swapping.print("uploads");
     print_row("upload until it serves, us", uploads);
     print_row("  of that compiling, us", compiles);
     // Subservers let go of instances when they next look into their inboxes.
@@ -126,8 +134,25 @@ fn instances(app: &App) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs `work` while requests run, and returns the gaps between tokens in microseconds.
-fn under_load(engine: &Arc<Engine>, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Vec<u64>> {
+/// What was measured under load, microseconds.
+struct Times {
+    /// Between two tokens of an answer.
+    gaps: Vec<u64>,
+    /// Steps of each model.
+    steps: [Vec<u64>; 2],
+}
+
+impl Times {
+    fn print(self, when: &str) {
+        print_row(&format!("gap between tokens, {when}, us"), self.gaps);
+        for (model, steps) in ["small", "large"].into_iter().zip(self.steps) {
+            print_row(&format!("step of {model}, {when}, us"), steps);
+        }
+    }
+}
+
+/// Runs `work` while requests run.
+fn under_load(engine: &Arc<Engine>, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Times> {
     let (over, seeds) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CONCURRENCY)
@@ -137,19 +162,42 @@ fn under_load(engine: &Arc<Engine>, work: impl FnOnce() -> anyhow::Result<()>) -
                     while !over.load(Ordering::Relaxed) {
                         answer(engine, seeds.fetch_add(1, Ordering::Relaxed), &mut gaps)?;
                     }
-                    Ok(gaps)
+                    anyhow::Ok(gaps)
                 })
             })
             .collect();
+        let watch = scope.spawn(|| steps(engine, &over));
         let worked = work();
         over.store(true, Ordering::Relaxed);
-        let gaps: anyhow::Result<Vec<Vec<u64>>> = clients
-            .into_iter()
-            .map(|client| client.join().map_err(|_| anyhow::anyhow!("a client panicked"))?)
-            .collect();
+        let panicked = |_| anyhow::anyhow!("a thread panicked");
+        let mut times = Times {
+            gaps: Vec::new(),
+            steps: watch.join().map_err(panicked)?,
+        };
+        for client in clients {
+            times.gaps.extend(client.join().map_err(panicked)??);
+        }
         worked?;
-        Ok(gaps?.concat())
+        Ok(times)
     })
+}
+
+/// How long the steps of each model take until it is over. The engine keeps the newest, so they are fetched all along.
+fn steps(engine: &Engine, over: &AtomicBool) -> [Vec<u64>; 2] {
+    let model = |index: usize| ModelIndex(index as u32);
+    let newest = |index| engine.steps(model(index), 0, 1).last().map_or(0, |step| step.number);
+    let mut seen = [newest(0), newest(1)];
+    let mut times = [Vec::new(), Vec::new()];
+    while !over.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(100));
+        for (index, (seen, times)) in seen.iter_mut().zip(&mut times).enumerate() {
+            for step in engine.steps(model(index), *seen, STEPS_KEPT) {
+                *seen = step.number;
+                times.push(step.took_us);
+            }
+        }
+    }
+    times
 }
 
 fn answer(engine: &Engine, seed: u64, gaps: &mut Vec<u64>) -> anyhow::Result<()> {

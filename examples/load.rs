@@ -5,19 +5,19 @@
 //!     cargo run --release --example load -- --concurrency 64 --requests 100000 --max-tokens 8
 #![expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 
+#[path = "support/server.rs"]
+mod server;
+
 use std::cell::Cell;
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use clap::Parser;
+use server::Server;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-
-/// Ticks a second in /proc: Linux has it at 100 wherever it runs.
-const TICKS_PER_S: f64 = 100.0;
 
 #[derive(Parser)]
 struct Args {
@@ -40,7 +40,7 @@ struct Args {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let server = Server::start(&args.config)?;
+    let server = Server::start([OsStr::new("--config"), args.config.as_os_str()])?;
     println!("clients  requests/s  tokens/s  tokens/event  CPU us/token  memory MiB");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for &clients in &args.concurrency {
@@ -139,68 +139,4 @@ async fn client(address: &str, number: usize, max_tokens: usize, until: &Until) 
         seen.requests += 1;
     }
     Ok(seen)
-}
-
-/// The server's process.
-struct Server {
-    child: Child,
-    address: String,
-    _stdout: BufReader<std::process::ChildStdout>,
-}
-
-impl Server {
-    fn start(config: &Path) -> anyhow::Result<Self> {
-        let binary = std::env::current_exe()?;
-        let binary = binary
-            .parent()
-            .and_then(Path::parent)
-            .context("examples lie beside the binary")?;
-        let mut child = Command::new(binary.join("tokenrouter-host"))
-            .args(["--listen", "127.0.0.1:0", "--log", "warn", "--config"])
-            .arg(config)
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start tokenrouter-host; `cargo build --release` builds it")?;
-        let mut stdout = BufReader::new(child.stdout.take().context("it is piped")?);
-        let mut line = String::new();
-        let address = loop {
-            line.clear();
-            ensure!(stdout.read_line(&mut line)? > 0, "the server ended before it listened");
-            if let Some(url) = line.trim().strip_prefix("listening") {
-                break url.trim().trim_start_matches("http://").to_owned();
-            }
-        };
-        Ok(Self {
-            child,
-            address,
-            _stdout: stdout,
-        })
-    }
-
-    /// CPU time of all its threads so far, in user space and in the kernel.
-    fn cpu_s(&self) -> anyhow::Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The command's name is in brackets and may hold anything.
-        let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat")?;
-        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-        Ok(ticks.sum::<Result<f64, _>>()? / TICKS_PER_S)
-    }
-
-    fn memory_mib(&self) -> anyhow::Result<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib: f64 = line
-            .and_then(|line| line.trim().strip_suffix("kB"))
-            .context("VmRSS")?
-            .trim()
-            .parse()?;
-        Ok(kib / 1_024.0)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
 }

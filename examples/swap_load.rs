@@ -1,260 +1,263 @@
 //! What replacing the policy costs those who are being answered: `cargo run --release --example swap_load`.
 //!
-//! Sixteen requests run all the time on the built-in deployment. First two loaded policies take turns 200 times, then they replace
-//! each other as often as components that the host has not seen (each is compiled, configured, tried and activated). Reported are the
-//! gaps between tokens and how long steps take in both phases, how long an upload takes until it serves, and what is left in memory.
+//! Sixteen clients stream from the real server all the time while one policy serves, while two policies take turns 200
+//! times, and while components that the server has never seen replace it 200 times (each is compiled, configured, tried and
+//! activated). All of them decide alike, so that the three phases differ in nothing else. Reported are the gaps between events at
+//! the clients, how long the server's steps take, how long an upload takes until it serves, and the server's memory.
+#![expect(clippy::print_stdout, reason = "a measurement shows its figures")]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[path = "support/server.rs"]
+mod server;
+
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
-use tokenrouter_core::ModelIndex;
-use tokenrouter_core::policy::Admitting;
-use tokenrouter_engine::stream::Event;
-use tokenrouter_engine::{Engine, Job, STEPS_KEPT};
-use tokenrouter_host::deployment::{DeploymentFile, EMBEDDED_POLICIES};
-use tokenrouter_host::http::App;
-use tokenrouter_host::policies::{Activation, Change, Upload};
-use tokenrouter_model::Sampling;
-use tokenrouter_policy::PolicyInstance;
+use anyhow::{Context as _, bail, ensure};
+use reqwest::{Client, Method};
+use serde_json::Value;
+use server::Server;
+use tokenrouter_host::deployment::EMBEDDED_POLICIES;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-/// The policies that take turns.
-const POLICIES: [&str; 2] = ["r-stitch", "random"];
+const POLICY: &str = "r-stitch";
+/// Names of the policies that take turns.
+const NAMES: [&str; 2] = [POLICY, "twin"];
 const CONCURRENCY: usize = 16;
 const SWAPS: usize = 200;
-/// Swaps before anything is measured, as many as then are: caches fill, and the allocator gets what it keeps, also for what is
-/// written down here.
-const WARM_UP_SWAPS: usize = SWAPS;
-/// How long each policy serves without uploads: about as long as an upload takes.
-const PAUSE: Duration = Duration::from_millis(160);
-const INSTANCES: usize = 64;
+/// Each kind of phase comes so often, so that what else the machine does falls on all of them.
+const ROUNDS: usize = 5;
+/// Time between two swaps, or two looks where nothing is swapped: about as long as an upload takes.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The server keeps more steps than are made in that time.
+const LOOK: Duration = Duration::from_millis(100);
+const KEY: &str = "a-key-for-measurements-only";
 
-#[expect(clippy::print_stdout, reason = "an example reports what it measured")]
-fn main() -> anyhow::Result<()> {
-    let mut file = DeploymentFile::built_in()?;
-    file.policy.plugin = "random".to_owned();
-    file.policy.options = BTreeMap::new();
-    let app = App::start(&file, file.load()?)?;
-    println!("{:32}{:>10}{:>10}{:>10}", "", "median", "p99", "largest");
-    under_load(&app.engine, || {
-        (0..WARM_UP_SWAPS).try_for_each(|number| swap(&app, number).map(drop))
-    })?;
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (keys, state) = (folder.path().join("admin.key"), folder.path().join("state"));
+    std::fs::write(&keys, KEY)?;
+    let server = Server::start([
+        "--plugin".as_ref(),
+        POLICY.as_ref(),
+        "--admin-listen".as_ref(),
+        "127.0.0.1:0".as_ref(),
+        "--admin-key-file".as_ref(),
+        keys.as_os_str(),
+        "--state-dir".as_ref(),
+        state.as_os_str(),
+    ])?;
+    let host = Host {
+        server,
+        client: Client::new(),
+        uploads: Cell::new(0),
+    };
+    // Caches fill, and the allocator gets what it keeps.
+    host.under_load(host.upload_all(SWAPS)).await?;
+    host.under_load(host.take_turns(SWAPS)).await?;
+    let before = host.server.memory_mib()?;
 
-    // The same change of traffic as often as below, between two policies that are loaded: what uploads add is the difference.
-    let quiet = under_load(&app.engine, || {
-        (0..SWAPS).try_for_each(|number| {
-            std::thread::sleep(PAUSE);
-            let change = Change::Activate {
-                generation: None,
-                options: None,
-                activation: Activation { as_default: true },
-            };
-            app.manager
-                .change("swap_load", POLICIES[number % POLICIES.len()], &change, None)?;
+    let (mut still, mut turns, mut uploading) = (Times::default(), Times::default(), Times::default());
+    let mut uploads = Vec::new();
+    for _ in 0..ROUNDS {
+        let waiting = async {
+            tokio::time::sleep(PAUSE * (SWAPS / ROUNDS) as u32).await;
             Ok(())
-        })
-    })?;
-    quiet.print("no uploads");
-    let memory_before = resident_bytes()?;
-
-    let (mut uploads, mut compiles) = (Vec::new(), Vec::new());
-    let swapping = under_load(&app.engine, || {
-        for number in 0..SWAPS {
-            let (upload, compile) = swap(&app, WARM_UP_SWAPS + number)?;
-            uploads.push(upload.as_micros() as u64);
-            compiles.push(compile.as_micros() as u64);
-        }
-        Ok(())
-    })?;
-    swapping.print("uploads");
-    print_row("upload until it serves, us", uploads);
-    print_row("  of that compiling, us", compiles);
-    // Subservers let go of instances when they next look into their inboxes.
-    std::thread::sleep(Duration::from_millis(200));
-    let memory_after = resident_bytes()?;
-    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    println!("{SWAPS} swaps, {} generations left", app.engine.generations().len());
-    println!(
-        "memory: {:.1} MiB before, {:.1} MiB after ({:+.2} %)",
-        mebibytes(memory_before),
-        mebibytes(memory_after),
-        (memory_after as f64 / memory_before as f64 - 1.0) * 100.0
-    );
-    instances(&app)
-}
-
-/// Uploads and activates a component that the host has not seen. How long that took, and how long compiling did.
-fn swap(app: &App, number: usize) -> anyhow::Result<(Duration, Duration)> {
-    let name = POLICIES[number % POLICIES.len()];
-    let embedded = EMBEDDED_POLICIES.iter().find(|(known, _)| *known == name);
-    let (_, bytes) = embedded.context("the policy is part of the binary")?;
-    let start = Instant::now();
-    let upload = Upload {
-        name: name.to_owned(),
-        bytes: never_seen(bytes, number),
-        options: BTreeMap::new(),
-        sha256: None,
-        signature: None,
-        expected: None,
-        activate: Some(Activation { as_default: true }),
-    };
-    let done = app.manager.upload("swap_load", upload)?;
-    Ok((start.elapsed(), done.compile_time))
-}
-
-/// First calls make an instance; second ones do not.
-#[expect(clippy::print_stdout, reason = "an example reports what it measured")]
-fn instances(app: &App) -> anyhow::Result<()> {
-    let traffic = app.engine.traffic();
-    let served = traffic.policies.first().context("a policy serves")?;
-    let mut made: Vec<PolicyInstance> = Vec::new();
-    let (mut first, mut second) = (Vec::new(), Vec::new());
-    let admitting = Admitting {
-        seed: 1,
-        prompt: &[1],
-        max_tokens: 1,
-        temperature: 0.0,
-    };
-    let before = resident_bytes()?;
-    for _ in 0..INSTANCES {
-        let mut instance = served.generation().instance();
-        for times in [&mut first, &mut second] {
-            let start = Instant::now();
-            instance.admit(&admitting, &[])?;
-            times.push(start.elapsed().as_nanos() as u64 / 1_000);
-        }
-        made.push(instance);
+        };
+        still.add(host.under_load(waiting).await?.0);
+        turns.add(host.under_load(host.take_turns(SWAPS / ROUNDS)).await?.0);
+        let (times, round) = host.under_load(host.upload_all(SWAPS / ROUNDS)).await?;
+        uploading.add(times);
+        uploads.extend(round);
     }
-    let bytes = resident_bytes()?.saturating_sub(before) / INSTANCES as u64;
-    print_row("first call: instance, init, us", first);
-    print_row("second call, us", second);
-    println!("memory of an idle instance: {} KiB", bytes >> 10);
+    println!("{:36}{:>10}{:>10}{:>10}", "microseconds", "median", "p99", "largest");
+    still.print("one policy");
+    turns.print("turns");
+    uploading.print("uploads");
+    print_row(
+        "upload until it serves",
+        uploads.iter().map(|one| one.whole_us).collect(),
+    );
+    print_row(
+        "  of that compiling",
+        uploads.iter().map(|one| one.compile_us).collect(),
+    );
+    // Subservers let go of instances when they next look into their inboxes.
+    tokio::time::sleep(PAUSE).await;
+    let after = host.server.memory_mib()?;
+    let change = (after / before - 1.0) * 100.0;
+    println!("memory: {before:.1} MiB before {SWAPS} uploads, {after:.1} MiB after ({change:+.2} %)");
     Ok(())
 }
 
+struct Host {
+    server: Server,
+    client: Client,
+    /// Components made so far: each is a new one.
+    uploads: Cell<usize>,
+}
+
+struct Upload {
+    whole_us: u64,
+    compile_us: u64,
+}
+
+impl Host {
+    /// Replaces the policy again and again by a component that the server has not seen.
+    async fn upload_all(&self, uploads_max: usize) -> anyhow::Result<Vec<Upload>> {
+        let embedded = EMBEDDED_POLICIES.iter().find(|(name, _)| *name == POLICY);
+        let (_, component) = embedded.context("the policy is part of the binary")?;
+        let mut uploads = Vec::new();
+        for _ in 0..uploads_max {
+            let number = self.uploads.replace(self.uploads.get() + 1);
+            let started = Instant::now();
+            let path = format!("/admin/policies/{}?activate=true", NAMES[number % 2]);
+            let done = self.admin(Method::PUT, &path, never_seen(component, number)).await?;
+            uploads.push(Upload {
+                whole_us: started.elapsed().as_micros() as u64,
+                compile_us: done["compile_us"].as_u64().context("compile_us")?,
+            });
+        }
+        Ok(uploads)
+    }
+
+    /// Two policies that are loaded replace each other.
+    async fn take_turns(&self, turns_max: usize) -> anyhow::Result<()> {
+        for number in 0..turns_max {
+            tokio::time::sleep(PAUSE).await;
+            let path = format!("/admin/policies/{}/activate", NAMES[number % 2]);
+            self.admin(Method::POST, &path, "{}").await?;
+        }
+        Ok(())
+    }
+
+    async fn admin(&self, method: Method, path: &str, body: impl Into<reqwest::Body>) -> anyhow::Result<Value> {
+        let url = self.server.admin_url.as_ref().context("the admin API is offered")?;
+        let request = self.client.request(method, format!("{url}{path}"));
+        let response = request.bearer_auth(KEY).body(body).send().await?;
+        let (status, text) = (response.status(), response.text().await?);
+        ensure!(status.is_success(), "{path}: {status} {text}");
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Does `work` while clients stream, and tells what they and the server's steps have seen meanwhile.
+    async fn under_load<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<(Times, T)> {
+        let over = Cell::new(false);
+        let clients = futures_util::future::try_join_all((0..CONCURRENCY).map(|number| self.stream(number, &over)));
+        let work = async {
+            let worked = work.await;
+            over.set(true);
+            worked
+        };
+        let (gaps, steps, worked) = tokio::try_join!(clients, self.steps(&over), work)?;
+        let gaps = gaps.concat();
+        Ok((Times { gaps, steps }, worked))
+    }
+
+    /// One client that asks again and again: the gaps between what it receives of an answer.
+    async fn stream(&self, number: usize, over: &Cell<bool>) -> anyhow::Result<Vec<u64>> {
+        let mut connection = TcpStream::connect(&self.server.address).await?;
+        connection.set_nodelay(true)?;
+        let (mut gaps, mut received, mut asked) = (Vec::new(), Vec::with_capacity(1 << 15), 0);
+        while !over.get() {
+            let seed = number * 1_000_003 + asked;
+            let body = format!(
+                r#"{{"prompt":"23*03-98-37*05=","max_tokens":64,"temperature":1,"seed":{seed},"stream":true}}"#
+            );
+            let request = format!(
+                "POST /v1/completions HTTP/1.1\r\nhost: load\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            connection.write_all(request.as_bytes()).await?;
+            received.clear();
+            let mut last = None;
+            // The last chunk of a response in chunks.
+            while !received.ends_with(b"\r\n0\r\n\r\n") {
+                ensure!(
+                    connection.read_buf(&mut received).await? > 0,
+                    "the server closed the connection"
+                );
+                let now = Instant::now();
+                if let Some(last) = last.replace(now) {
+                    gaps.push(now.duration_since(last).as_micros() as u64);
+                }
+            }
+            let text = String::from_utf8_lossy(&received);
+            if !text.starts_with("HTTP/1.1 200") || !text.contains("[DONE]") || text.contains("\"error\"") {
+                bail!("{text}");
+            }
+            asked += 1;
+        }
+        Ok(gaps)
+    }
+
+    /// How long the steps of each model take until it is over.
+    async fn steps(&self, over: &Cell<bool>) -> anyhow::Result<[Vec<u64>; 2]> {
+        let (mut times, mut last) = ([Vec::new(), Vec::new()], [0, 0]);
+        let mut first = true;
+        while !over.get() {
+            let url = format!(
+                "http://{}/timeline?steps=2048&after={},{}",
+                self.server.address, last[0], last[1]
+            );
+            let timeline: Value = serde_json::from_str(&self.client.get(url).send().await?.text().await?)?;
+            for (model, (times, last)) in times.iter_mut().zip(&mut last).enumerate() {
+                let column = |name: &str| -> anyhow::Result<Vec<u64>> {
+                    Ok(serde_json::from_value(
+                        timeline["models"][model]["steps"][name].clone(),
+                    )?)
+                };
+                *last = column("number")?.last().copied().unwrap_or(*last);
+                // What the first look finds has been before.
+                if !first {
+                    times.extend(column("took_us")?);
+                }
+            }
+            first = false;
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(times)
+    }
+}
+
 /// What was measured under load, microseconds.
+#[derive(Default)]
 struct Times {
-    /// Between two tokens of an answer.
+    /// Between two events of an answer.
     gaps: Vec<u64>,
     /// Steps of each model.
     steps: [Vec<u64>; 2],
 }
 
 impl Times {
+    fn add(&mut self, other: Self) {
+        self.gaps.extend(other.gaps);
+        for (steps, others) in self.steps.iter_mut().zip(other.steps) {
+            steps.extend(others);
+        }
+    }
+
     fn print(self, when: &str) {
-        print_row(&format!("gap between tokens, {when}, us"), self.gaps);
+        print_row(&format!("{when}: gap between events"), self.gaps);
         for (model, steps) in ["small", "large"].into_iter().zip(self.steps) {
-            print_row(&format!("step of {model}, {when}, us"), steps);
+            print_row(&format!("{when}: step of {model}"), steps);
         }
     }
-}
-
-/// Runs `work` while requests run.
-fn under_load(engine: &Arc<Engine>, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Times> {
-    let (over, seeds) = (AtomicBool::new(false), AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..CONCURRENCY)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut gaps = Vec::new();
-                    while !over.load(Ordering::Relaxed) {
-                        answer(engine, seeds.fetch_add(1, Ordering::Relaxed), &mut gaps)?;
-                    }
-                    anyhow::Ok(gaps)
-                })
-            })
-            .collect();
-        let watch = scope.spawn(|| steps(engine, &over));
-        let worked = work();
-        over.store(true, Ordering::Relaxed);
-        let panicked = |_| anyhow::anyhow!("a thread panicked");
-        let mut times = Times {
-            gaps: Vec::new(),
-            steps: watch.join().map_err(panicked)?,
-        };
-        for client in clients {
-            times.gaps.extend(client.join().map_err(panicked)??);
-        }
-        worked?;
-        Ok(times)
-    })
-}
-
-/// How long the steps of each model take until it is over. The engine keeps the newest, so they are fetched all along.
-fn steps(engine: &Engine, over: &AtomicBool) -> [Vec<u64>; 2] {
-    let model = |index: usize| ModelIndex(index as u32);
-    let newest = |index| engine.steps(model(index), 0, 1).last().map_or(0, |step| step.number);
-    let mut seen = [newest(0), newest(1)];
-    let mut times = [Vec::new(), Vec::new()];
-    while !over.load(Ordering::Relaxed) {
-        std::thread::sleep(Duration::from_millis(100));
-        for (index, (seen, times)) in seen.iter_mut().zip(&mut times).enumerate() {
-            for step in engine.steps(model(index), *seen, STEPS_KEPT) {
-                *seen = step.number;
-                times.push(step.took_us);
-            }
-        }
-    }
-    times
-}
-
-fn answer(engine: &Engine, seed: u64, gaps: &mut Vec<u64>) -> anyhow::Result<()> {
-    let mut stream = engine.submit(&Job {
-        prompt: engine.tokenizer().encode_prompt("23*03-98-37*05=")?,
-        max_tokens: 64,
-        sampling: Sampling {
-            temperature: 1.0,
-            ..Sampling::GREEDY
-        },
-        seed,
-        ..Job::default()
-    })?;
-    let mut last = None;
-    while let Some(event) = stream.next_blocking() {
-        if let Event::End(ended) = &event {
-            ensure!(
-                !matches!(ended.finish, tokenrouter_engine::Finish::Failed(_)),
-                "seed {seed}: {:?}",
-                ended.finish
-            );
-        }
-        let now = Instant::now();
-        if let Some(last) = last.replace(now) {
-            gaps.push(now.duration_since(last).as_micros() as u64);
-        }
-    }
-    Ok(())
 }
 
 /// The component with a custom section that makes its digest a new one.
-fn never_seen(bytes: &[u8], number: usize) -> Vec<u8> {
+fn never_seen(component: &[u8], number: usize) -> Vec<u8> {
     let content = format!("number {number:08}");
     // Section 0: its size, then its name with the name's length.
     let mut section = vec![0, content.len() as u8 + 1, content.len() as u8];
     section.extend(content.bytes());
-    [bytes, &section].concat()
+    [component, &section].concat()
 }
 
-fn resident_bytes() -> anyhow::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .context("no VmRSS")?;
-    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
-    Ok(kibibytes << 10)
-}
-
-#[expect(clippy::print_stdout, reason = "an example reports what it measured")]
 fn print_row(label: &str, mut times: Vec<u64>) {
     times.sort_unstable();
-    let at = |share: f64| {
-        times
-            .get(((times.len() as f64 - 1.0) * share) as usize)
-            .copied()
-            .unwrap_or(0)
-    };
-    println!("{label:32}{:>10}{:>10}{:>10}", at(0.5), at(0.99), at(1.0));
+    let last = times.len().saturating_sub(1) as f64;
+    let at = |share: f64| times.get((last * share) as usize).copied().unwrap_or(0);
+    println!("{label:36}{:>10}{:>10}{:>10}", at(0.5), at(0.99), at(1.0));
 }

@@ -55,6 +55,14 @@ impl PolicyCode {
         Generation::new(self.clone(), deployment.clone(), config.to_vec())
     }
 
+    /// Makes a WebAssembly instance without `init`, and drops it: what instantiation alone costs.
+    ///
+    /// # Errors
+    /// A fault while the component starts.
+    pub fn instantiate(&self) -> Result<(), PolicyError> {
+        Live::new(self.code()).map(drop)
+    }
+
     /// SHA-256 of the component.
     pub fn digest(&self) -> Digest {
         self.0.digest

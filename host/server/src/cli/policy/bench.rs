@@ -29,6 +29,8 @@ struct Figures {
     size_bytes: usize,
     /// Reading, checking and compiling, once for each upload.
     load_ms: f64,
+    /// A new instance alone.
+    instance: Cost,
     /// A new instance, `init` and one call.
     fresh_instance: Cost,
     route: Vec<RouteFigure>,
@@ -56,6 +58,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<(), Failure> {
         policy: generation.description().name.clone(),
         size_bytes: subject.bytes.len(),
         load_ms,
+        instance: timing::instance(&generation, samples.min(1_000)).map_err(Failure::other)?,
         fresh_instance: timing::fresh(&generation, samples.min(1_000)).map_err(Failure::other)?,
         route: ROWS.into_iter().map(route).collect::<Result<_, _>>()?,
     };
@@ -79,6 +82,7 @@ fn text(figures: &Figures) -> String {
     for figure in &figures.route {
         push(format!("route, {} rows", figure.rows), figure.cost, figure.rows);
     }
+    push("new instance".to_owned(), figures.instance, 1);
     push("new instance, init, route".to_owned(), figures.fresh_instance, 1);
     format!(
         "{}: {} bytes, read and compiled in {:.0} ms\n\n{table}\n\

@@ -79,6 +79,20 @@ fn calls_per_sample(call: &mut impl FnMut() -> Result<(), PolicyError>) -> Resul
     }
 }
 
+/// A new instance, without `init`.
+///
+/// # Errors
+/// A fault of the policy.
+pub(super) fn instance(generation: &Generation, samples: usize) -> Result<Cost, PolicyError> {
+    let mut samples_us = Vec::with_capacity(samples);
+    for _ in 0..samples {
+        let started = Instant::now();
+        generation.code().instantiate()?;
+        samples_us.push(started.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(Cost::of(samples_us))
+}
+
 /// A new instance with `init` and one call: what a fault costs, and what a request costs that comes first after a swap.
 ///
 /// # Errors

@@ -52,7 +52,7 @@ class Shape:
 
 SHAPES = {
     "small": Shape(hidden=128, layers=2, heads=4, kv_heads=2, head_dim=32, feed_forward=512),
-    "middle": Shape(hidden=256, layers=2, heads=4, kv_heads=2, head_dim=64, feed_forward=768),
+    "middle": Shape(hidden=128, layers=2, heads=4, kv_heads=2, head_dim=32, feed_forward=512),
     "large": Shape(hidden=256, layers=6, heads=4, kv_heads=2, head_dim=64, feed_forward=768),
 }
 

@@ -22,10 +22,10 @@ from tokens import BOS, EOS, encode
 # Problems of each kind in a step: the larger the model, the fewer, so that its step does not take longer.
 MIX = {
     "small": {"chain": 24, "turns": 28, "sums": 20, "sort": 16},
-    "middle": {"chain": 18, "turns": 21, "sums": 15, "sort": 12},
+    "middle": {"chain": 24, "turns": 28, "sums": 20, "sort": 16},
     "large": {"chain": 12, "turns": 16, "sums": 11, "sort": 9},
 }
-STEPS = {"small": 340, "middle": 700, "large": 1000}
+STEPS = {"small": 290, "middle": 900, "large": 1000}
 SEED = {"small": 1, "middle": 2, "large": 3}
 MUON_RATE = 0.02
 ADAM_RATE = 3e-3

@@ -103,6 +103,15 @@ pub struct Assumed {
     pub after: PolicyState,
 }
 
+/// What it brings and costs to settle several positions in one step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SettlingTerms {
+    /// How likely a position is to be confirmed.
+    pub(crate) agreement: f32,
+    /// What one token more takes from all requests of the step, over what a request gains that need not wait for another step.
+    pub(crate) token_cost: f32,
+}
+
 /// What a request knows of its draft: the assumed positions behind its committed tokens. Empty but for a request
 /// that is being settled; the first is then one that is asked about.
 #[derive(Debug, Default)]
@@ -122,15 +131,13 @@ impl Suffix {
     }
 
     /// How many assumed tokens are worth feeding, at most `most`, so that the positions behind them are settled in the
-    /// same step. Reaching the next position that is asked about takes some tokens, each of them `token_cost`; it is of use if all
-    /// before it are confirmed, each with probability `agreement`. Both in the same unit: what it is worth to settle a
-    /// position now and not a step later.
-    pub(crate) fn tokens_to_feed(&self, most: usize, agreement: f32, token_cost: f32) -> usize {
+    /// same step. It saves a step if all before such a position are confirmed, and else the tokens up to it were fed for nothing.
+    pub(crate) fn tokens_to_feed(&self, most: usize, terms: SettlingTerms) -> usize {
         let (mut tokens, mut chance) = (0, 1.0);
         for (index, entry) in self.entries.iter().enumerate().skip(1).take(most) {
             if entry.asked.is_some() {
-                chance *= agreement;
-                if chance < (index - tokens) as f32 * token_cost {
+                chance *= terms.agreement;
+                if chance < (1.0 - chance) * (index - tokens) as f32 * terms.token_cost {
                     break;
                 }
                 tokens = index;

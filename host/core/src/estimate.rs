@@ -34,59 +34,6 @@ impl StepLatency {
             .min_by_key(|&(distance, _)| distance)
             .map_or(0, |(_, mean)| mean as u64)
     }
-
-    /// What one row more adds to a step of so many rows, as a share of that step: the slope between its group and
-    /// the one below. 0 as long as they are not known.
-    pub fn marginal(&self, rows: usize) -> f32 {
-        let above = bucket(rows).max(1);
-        let (Some(fewer), Some(more)) = (self.mean_us[above - 1], self.mean_us[above]) else {
-            return 0.0;
-        };
-        let rows_between = (1u64 << above) as f64 / 2.0;
-        ((more - fewer) / rows_between / more).max(0.0) as f32
-    }
-}
-
-/// Weight of a new step in the running mean of the slow-down.
-const SLOWDOWN_WEIGHT: f64 = 0.05;
-
-/// How much longer a model's steps take while another model runs, as on a device that they share.
-#[derive(Clone, Debug)]
-pub struct Slowdown {
-    alone: StepLatency,
-    factor: f64,
-}
-
-impl Default for Slowdown {
-    fn default() -> Self {
-        Self {
-            alone: StepLatency::default(),
-            factor: 1.0,
-        }
-    }
-}
-
-impl Slowdown {
-    /// A step of `rows` rows took this long, beside another model's or alone.
-    pub fn record(&mut self, rows: usize, us: u64, beside: bool) {
-        if !beside {
-            return self.alone.record(rows, us);
-        }
-        let alone_us = self.alone.expected_us(rows);
-        if alone_us > 0 {
-            self.factor += SLOWDOWN_WEIGHT * (us as f64 / alone_us as f64 - self.factor);
-        }
-    }
-
-    /// The expected latency of a step of `rows` rows with no other model beside it; 0: not known.
-    pub fn alone_us(&self, rows: usize) -> u64 {
-        self.alone.expected_us(rows)
-    }
-
-    /// The factor; 1 as long as nothing says otherwise.
-    pub fn factor(&self) -> f32 {
-        self.factor.max(1.0) as f32
-    }
 }
 
 /// How fast requests get on that are written ahead: from one settling step to the next of the same request.

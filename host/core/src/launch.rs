@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::cost::StepCosts;
 use crate::ids::ModelIndex;
 
 /// When an idle model with waiting requests launches.
@@ -81,12 +82,10 @@ pub struct ModelView {
     pub newcomers: f32,
     /// Probability that a request comes to the model that decides after a step there.
     pub to_here: f32,
-    /// How much longer its steps take while another model runs; 1 or less: no longer.
-    pub slowdown: f32,
-    /// How long its next step would take if no other model ran; 0: not known.
-    pub alone_us: u64,
-    /// What one token more adds to its step, in microseconds.
-    pub token_us: f32,
+    /// How long its steps have taken until now, all told, with the one that runs as far as it has come.
+    pub ran_us: u64,
+    /// What its steps cost.
+    pub costs: StepCosts,
 }
 
 /// What a model sees when it decides. `models` has an entry for each model of the deployment.
@@ -106,13 +105,14 @@ impl View<'_> {
         self.models.iter().map(|model| model.waiting + model.running).sum()
     }
 
-    /// Whether another model than this one runs.
-    pub fn beside(&self, model: ModelIndex) -> bool {
-        let runs = |peer: &ModelView| peer.running + peer.ahead > 0;
-        self.models
+    /// How long other models' steps than this one's have taken until now, all told.
+    pub fn others_ran_us(&self, model: ModelIndex) -> u64 {
+        let others = self
+            .models
             .iter()
             .enumerate()
-            .any(|(index, peer)| index != model.index() && runs(peer))
+            .filter(|(index, _)| *index != model.index());
+        others.map(|(_, peer)| peer.ran_us).sum()
     }
 }
 
@@ -125,6 +125,11 @@ pub struct Queue {
     pub long: bool,
     /// When the first of them came.
     pub oldest_us: u64,
+    /// How many requests lose their time while the model waits. As many as can run; but one that another model writes ahead
+    /// meanwhile counts less, by the chance that this is of use, and one that this model would write ahead counts by that chance.
+    pub losing: f32,
+    /// The same of a request that comes next: 1, or less if it will be written ahead.
+    pub losing_next: f32,
 }
 
 /// A decision.
@@ -187,7 +192,7 @@ fn nobody_else_will_move(model: ModelIndex, queue: Queue, view: View<'_>) -> boo
 
 /// One-step look-ahead. With k requests waiting and the next event that can bring more in r: waiting costs k·r
 /// request-seconds; launching makes the newcomers, E[a] of them, wait about L(k) − r each. Launch iff
-/// k·r ≥ E[a]·(L(k) − r), or nobody can come. Returns `None` to launch, else when to look again at the latest.
+/// k·r ≥ E[a]·(L(k) − r), or nobody can come. Requests that are written ahead count by what they lose, on either side. Returns `None` to launch, else when to look again at the latest.
 fn lookahead(model: ModelIndex, queue: Queue, view: View<'_>) -> Option<u64> {
     let peers = view
         .models
@@ -199,7 +204,8 @@ fn lookahead(model: ModelIndex, queue: Queue, view: View<'_>) -> Option<u64> {
         .min_by_key(|&(residual_us, _)| residual_us)?;
     let own_us = view.models[model.index()].step_us as f64;
     let residual = residual_us as f64;
-    if f64::from(queue.ready) * residual >= newcomers * (own_us - residual) {
+    let coming = newcomers * f64::from(queue.losing_next);
+    if f64::from(queue.losing) * residual >= coming * (own_us - residual) {
         return None;
     }
     // The event itself wakes this model. If it is late, look again: what is late may be late for long.

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod agreement;
 pub mod ahead;
+pub mod cost;
 pub mod draw;
 pub mod estimate;
 pub mod ids;

@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 
 use crate::agreement::Agreements;
 use crate::ahead::{AheadCounts, Assumed, Draft, Optimistic};
-use crate::estimate::{Leaving, Moves, Progress, RoutingCounts, Slowdown, StepLatency};
+use crate::cost::StepCost;
+use crate::estimate::{Leaving, Moves, Progress, RoutingCounts, StepLatency};
 use crate::ids::{ModelIndex, RequestId};
 use crate::kv::KvPool;
 use crate::launch::{self, Decision, LaunchRule, Queue, View};
@@ -24,6 +25,7 @@ use crate::step::StepBatch;
 
 use rows::{Place, Running};
 pub use rows::{Row, Wanted};
+use worth::Measured;
 
 /// What is to become of a row's candidate and its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,14 +142,13 @@ pub struct Scheduler<A: Answer> {
     confirming: Agreements,
     /// How often a request that was settled goes back to wait, and not where its draft is.
     returning: f32,
-    slowdown: Slowdown,
-    /// Step latencies by tokens fed.
-    by_tokens: StepLatency,
+    cost: StepCost,
+    /// How long steps would have taken with no other model beside them.
+    alone: StepLatency,
+    /// The step that is out, or has ended and is not in `cost` yet.
+    measured: Measured,
     progress: Progress,
-    step_tokens: usize,
     ended_us: u64,
-    /// Whether another model ran when the step that is out was launched.
-    beside: bool,
     ahead: AheadCounts,
 }
 
@@ -176,12 +177,11 @@ impl<A: Answer> Scheduler<A> {
             agreements: Agreements::default(),
             confirming: Agreements::default(),
             returning: 1.0,
-            slowdown: Slowdown::default(),
-            by_tokens: StepLatency::default(),
+            cost: StepCost::default(),
+            alone: StepLatency::default(),
+            measured: Measured::default(),
             progress: Progress::default(),
-            step_tokens: 0,
             ended_us: 0,
-            beside: false,
             ahead: AheadCounts::default(),
         }
     }
@@ -292,6 +292,7 @@ impl<A: Answer> Scheduler<A> {
     pub fn launch(&mut self, view: View<'_>, batch: &mut StepBatch) -> Decision {
         debug_assert!(self.running.is_empty(), "one step at a time");
         self.stalled = false;
+        self.learn_cost(view);
         if let Some(until_us) = self.waits_for_drafts(view) {
             return Decision::Wait { until_us };
         }
@@ -305,8 +306,7 @@ impl<A: Answer> Scheduler<A> {
         }
         self.fill_ahead(view, batch);
         self.launched_us = view.now_us;
-        self.beside = view.beside(self.model);
-        self.step_tokens = batch.tokens.len();
+        self.measured.begin(batch, view.others_ran_us(self.model));
         if batch.rows.is_empty() {
             // Older requests that are away hold all the KV: they will come back or end.
             self.stalled = true;
@@ -321,10 +321,13 @@ impl<A: Answer> Scheduler<A> {
             .iter()
             .any(|waiting| self.unseen(waiting) >= self.limits.long_tokens_min);
         let oldest_us = self.queue.iter().map(|waiting| waiting.since_us).min().unwrap_or(0);
+        let (losing, losing_next) = self.losing();
         Queue {
             ready: self.queue.len() as u32,
             long,
             oldest_us,
+            losing,
+            losing_next,
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokenrouter_core::ModelIndex;
+use tokenrouter_core::cost::StepCosts;
 use tokenrouter_core::launch::{LaunchRule, ModelView, next_turn};
 use tokenrouter_core::limits::MODELS_MAX;
 
@@ -19,14 +20,37 @@ struct Lines {
     stalled: AtomicBool,
     ends_us: AtomicU64,
     step_us: AtomicU64,
-    alone_us: AtomicU64,
-    /// As bits of an f32.
-    slowdown: AtomicU32,
-    token_us: AtomicU32,
+    /// When its running step started, or the last one did.
+    started_us: AtomicU64,
+    /// How long its steps have taken that have ended.
+    ran_us: AtomicU64,
+    /// Of [`StepCosts`], in their order, as bits of an f32.
+    costs: [AtomicU32; 4],
     /// For each model, as bits of an f32: requests of the running step that are expected to go there.
     newcomers: [AtomicU32; MODELS_MAX],
     /// For each model, as bits of an f32: the probability that a request goes there after a step.
     probability: [AtomicU32; MODELS_MAX],
+}
+
+impl Lines {
+    /// How long the step that runs has been running; 0: none runs.
+    fn running_for_us(&self, now_us: u64) -> u64 {
+        if self.running.load(Ordering::SeqCst) + self.ahead.load(Ordering::SeqCst) == 0 {
+            return 0;
+        }
+        now_us.saturating_sub(self.started_us.load(Ordering::SeqCst))
+    }
+
+    fn costs(&self) -> StepCosts {
+        let [alone_us, slowdown, base_us, token_us] =
+            std::array::from_fn(|place| f32::from_bits(self.costs[place].load(Ordering::SeqCst)));
+        StepCosts {
+            alone_us,
+            slowdown,
+            base_us,
+            token_us,
+        }
+    }
 }
 
 /// The board of a deployment.
@@ -84,6 +108,7 @@ impl Board {
     /// A step of `rows` requests, and of `ahead` rows that are written ahead, starts and is expected to end at `ends_us`.
     pub(crate) fn started(&self, model: ModelIndex, rows: u32, ahead: u32, ends_us: u64) {
         let lines = &self.models[model.index()];
+        lines.started_us.store(self.now_us(), Ordering::SeqCst);
         lines.ends_us.store(ends_us, Ordering::SeqCst);
         lines.ahead.store(ahead, Ordering::SeqCst);
         lines.running.store(rows, Ordering::SeqCst);
@@ -102,17 +127,20 @@ impl Board {
 
     /// The step has ended and its requests are where they go.
     pub(crate) fn ended(&self, model: ModelIndex) {
-        self.models[model.index()].running.store(0, Ordering::SeqCst);
-        self.models[model.index()].ahead.store(0, Ordering::SeqCst);
+        let lines = &self.models[model.index()];
+        lines
+            .ran_us
+            .fetch_add(lines.running_for_us(self.now_us()), Ordering::SeqCst);
+        lines.running.store(0, Ordering::SeqCst);
+        lines.ahead.store(0, Ordering::SeqCst);
     }
 
-    /// What decoding ahead has to reckon with at `model`: how long its next step takes alone, how much longer beside another
-    /// model's, and what a token adds to it.
-    pub(crate) fn set_costs(&self, model: ModelIndex, alone_us: u64, slowdown: f32, token_us: f32) {
-        let lines = &self.models[model.index()];
-        lines.alone_us.store(alone_us, Ordering::SeqCst);
-        lines.slowdown.store(slowdown.to_bits(), Ordering::SeqCst);
-        lines.token_us.store(token_us.to_bits(), Ordering::SeqCst);
+    /// What decoding ahead has to reckon with at `model`.
+    pub(crate) fn set_costs(&self, model: ModelIndex, costs: StepCosts) {
+        let values = [costs.alone_us, costs.slowdown, costs.base_us, costs.token_us];
+        for (line, value) in self.models[model.index()].costs.iter().zip(values) {
+            line.store(value.to_bits(), Ordering::SeqCst);
+        }
     }
 
     /// What `model`'s next step would take.
@@ -132,6 +160,7 @@ impl Board {
 
     /// All models as `reader` sees them.
     pub(crate) fn snapshot(&self, reader: ModelIndex, views: &mut Vec<ModelView>) {
+        let now_us = self.now_us();
         views.clear();
         views.extend(self.models.iter().map(|lines| ModelView {
             waiting: lines.waiting.load(Ordering::SeqCst),
@@ -143,9 +172,8 @@ impl Board {
             step_us: lines.step_us.load(Ordering::SeqCst),
             newcomers: f32::from_bits(lines.newcomers[reader.index()].load(Ordering::SeqCst)),
             to_here: f32::from_bits(lines.probability[reader.index()].load(Ordering::SeqCst)),
-            slowdown: f32::from_bits(lines.slowdown.load(Ordering::SeqCst)),
-            alone_us: lines.alone_us.load(Ordering::SeqCst),
-            token_us: f32::from_bits(lines.token_us.load(Ordering::SeqCst)),
+            ran_us: lines.ran_us.load(Ordering::SeqCst) + lines.running_for_us(now_us),
+            costs: lines.costs(),
         }));
     }
 

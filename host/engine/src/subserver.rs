@@ -173,16 +173,8 @@ impl Subserver {
         let shared = self.shared.clone();
         let board = &shared.board;
         let _gate = self.rule.is_synchronous().then(|| board.gate());
-        board.set_step_us(
-            self.model,
-            self.scheduler.latency().expected_us(self.scheduler.waiting().max(1)),
-        );
-        board.set_costs(
-            self.model,
-            self.scheduler.alone_us(),
-            self.scheduler.slowdown(),
-            self.scheduler.token_us(),
-        );
+        board.set_step_us(self.model, self.scheduler.expected_us(self.scheduler.waiting().max(1)));
+        board.set_costs(self.model, self.scheduler.costs());
         board.snapshot(self.model, &mut self.views);
         if self.rule.is_synchronous() && self.views[board.turn().index()].waiting == 0 {
             self.pass_turn(&self.rule);
@@ -206,7 +198,7 @@ impl Subserver {
                 self.model,
                 requests,
                 rows as u32 - requests,
-                board.now_us() + self.scheduler.latency().expected_us(rows),
+                board.now_us() + self.scheduler.expected_us(rows),
             );
             board.sub_waiting(self.model, requests);
             if self.rule == LaunchRule::Lookahead {

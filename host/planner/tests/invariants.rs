@@ -11,7 +11,7 @@ use tokenrouter_core::limits::StepLimits;
 use tokenrouter_core::policy::Admission;
 use tokenrouter_core::request::Finish;
 use tokenrouter_planner::sim::{
-    Latency, LatencyCurve, Outcome, SimPolicy, SimRequest, SimRouting, Simulation, SimulationParts,
+    Agreement, Latency, LatencyCurve, Outcome, SimPolicy, SimRequest, SimRouting, Simulation, SimulationParts,
 };
 
 const CASES: u64 = 10_000;
@@ -92,6 +92,18 @@ fn optimistic(random: &mut Random) -> Optimistic {
     }
 }
 
+fn agreement(random: &mut Random) -> Agreement {
+    match random.whole(0, 3) {
+        0 => Agreement::Alternating {
+            first: random.share(),
+            second: random.share(),
+            tokens: random.whole(1, 20) as u32,
+        },
+        1 => Agreement::Recorded((0..16).map(|_| random.happens(0.7)).collect()),
+        _ => Agreement::Constant(random.share()),
+    }
+}
+
 fn case(seed: u64) -> Case {
     let random = &mut Random::new(seed);
     let models = random.whole(1, 4) as usize;
@@ -130,7 +142,7 @@ fn case(seed: u64) -> Case {
         // Promises of up to four times the pool, so that requests must preempt each other.
         kv_tokens_promised: kv_tokens * random.whole(1, 4) as usize,
         optimistic: optimistic(random),
-        agreement: random.share(),
+        agreement: agreement(random),
     };
     Case { parts, requests }
 }
@@ -139,7 +151,7 @@ fn check(case: &Case) -> (Vec<Outcome>, u64, AheadCounts) {
     let models = case.parts.latencies.len();
     let (outcomes, after) = Simulation::new(&case.parts, &case.requests).run();
     for (request, outcome) in case.requests.iter().zip(&outcomes) {
-        let expected = reference(&case.parts.routing, models, case.parts.agreement, request);
+        let expected = reference(&case.parts.routing, models, &case.parts.agreement, request);
         match &outcome.finish {
             // A cancelled answer is a beginning of the answer.
             Finish::Cancelled => {

@@ -10,7 +10,7 @@ mod common;
 use common::handback;
 use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_core::launch::LaunchRule;
-use tokenrouter_planner::sim::{ClosedLoop, Latency, LatencyCurve, Report, SimRouting};
+use tokenrouter_planner::sim::{Agreement, ClosedLoop, Latency, LatencyCurve, Report, SimRouting};
 use tokenrouter_planner::{Latencies, Planner, Routing, System};
 
 const SMALL_MS: f64 = 6.0;
@@ -30,7 +30,7 @@ fn run(latencies: Vec<Latency>, routing: SimRouting, rule: LaunchRule, n: usize)
         requests: n,
         seed: 0,
         optimistic: Optimistic::Off,
-        agreement: 0.0,
+        agreement: Agreement::Constant(0.0),
     }
     .measure(60_000)
 }

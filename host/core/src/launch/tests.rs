@@ -10,6 +10,8 @@ fn queue(ready: u32) -> Queue {
         ready,
         long: false,
         oldest_us: 0,
+        losing: ready as f32,
+        losing_next: 1.0,
     }
 }
 

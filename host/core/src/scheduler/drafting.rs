@@ -309,7 +309,7 @@ impl<A: Answer> Scheduler<A> {
 
     /// How much longer this model's steps take while another model runs; 1: no longer.
     pub fn slowdown(&self) -> f32 {
-        self.slowdown.factor()
+        self.cost.slowdown()
     }
 
     /// Takes a request in.

@@ -81,7 +81,7 @@ impl<A: Answer> Scheduler<A> {
     pub(super) fn fill(&mut self, batch: &mut StepBatch) {
         self.empty(batch);
         let mut long_tokens_left = self.limits.long_tokens_max;
-        let (agreement, token_cost) = self.settling_terms();
+        let terms = self.settling_terms();
         while let Some(waiting) = self.queue.pop_front() {
             let unseen = self.unseen(&waiting);
             let is_long = unseen >= self.limits.long_tokens_min;
@@ -91,7 +91,7 @@ impl<A: Answer> Scheduler<A> {
                 0
             } else {
                 let most = self.limits.long_tokens_min - 1 - unseen;
-                waiting.request.suffix.tokens_to_feed(most, agreement, token_cost)
+                waiting.request.suffix.tokens_to_feed(most, terms)
             };
             let fed = self.kv.fed(waiting.seat) as usize;
             if len == 0
@@ -103,6 +103,7 @@ impl<A: Answer> Scheduler<A> {
             }
             if is_long {
                 long_tokens_left -= len;
+                self.measured.is_long = true;
             }
             self.push_row(waiting, len, assumed, batch);
         }

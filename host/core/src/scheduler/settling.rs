@@ -27,8 +27,7 @@ impl<A: Answer> Scheduler<A> {
         let us = now_us.saturating_sub(self.launched_us);
         self.latency.record(self.running.len(), us);
         if self.optimistic != Optimistic::Off {
-            self.slowdown.record(self.running.len(), us, self.beside);
-            self.by_tokens.record(self.step_tokens, us);
+            self.measured.us = Some(us);
             self.ended_us = now_us;
         }
         self.counts.fade();

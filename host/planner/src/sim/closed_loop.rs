@@ -7,6 +7,7 @@ use tokenrouter_core::limits::{KV_BLOCK_TOKENS, StepLimits};
 use tokenrouter_core::policy::{Admission, Policy, PolicyFault};
 use tokenrouter_core::{ModelIndex, TokenId};
 
+use super::agreement::Agreement;
 use super::latency::Latency;
 use super::report::Report;
 use super::routing::{SimPolicy, SimRouting};
@@ -37,8 +38,8 @@ pub struct ClosedLoop {
     pub seed: u64,
     /// Whether the small model writes on while the large one decides.
     pub optimistic: Optimistic,
-    /// Probability that both would write the same token at a position.
-    pub agreement: f64,
+    /// Where both would write the same token.
+    pub agreement: Agreement,
 }
 
 impl ClosedLoop {
@@ -99,7 +100,7 @@ impl ClosedLoop {
             kv_tokens,
             kv_tokens_promised: kv_tokens,
             optimistic: self.optimistic,
-            agreement: self.agreement,
+            agreement: self.agreement.clone(),
         }
     }
 }

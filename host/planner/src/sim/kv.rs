@@ -7,6 +7,8 @@ use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 use tokenrouter_core::step::{StepBatch, StepRow};
 use tokenrouter_core::{ModelIndex, TokenId};
 
+use super::agreement::Agreement;
+
 /// Words of the simulated vocabulary.
 const VOCABULARY: u32 = 1_024;
 
@@ -17,12 +19,12 @@ const EMPTY: u64 = 0x6b76;
 #[derive(Debug)]
 pub struct SimKv {
     model: ModelIndex,
-    agreement: f64,
+    agreement: Agreement,
     hashes: Vec<u64>,
 }
 
 impl SimKv {
-    pub(super) fn new(model: ModelIndex, agreement: f64, blocks: usize) -> Self {
+    pub(super) fn new(model: ModelIndex, agreement: Agreement, blocks: usize) -> Self {
         Self {
             model,
             agreement,
@@ -54,7 +56,7 @@ impl SimKv {
             self.hashes[place(start + offset)] = hash;
             if offset >= silent {
                 let position = row.position + offset as u32 + 1;
-                candidates.push(candidate(hash, seeds(), position, self.model, self.agreement));
+                candidates.push(candidate(hash, seeds(), position, self.model, &self.agreement));
             }
         }
     }
@@ -64,17 +66,20 @@ fn extend(hash: u64, token: TokenId) -> u64 {
     draw::bits(hash, u64::from(token), draw::Purpose::Admission)
 }
 
-/// With probability `agreement`, by a draw of its own, all models write the same.
-fn candidate(hash: u64, seed: u64, position: u32, model: ModelIndex, agreement: f64) -> TokenId {
+/// All models write the same where they agree.
+fn candidate(hash: u64, seed: u64, position: u32, model: ModelIndex, agreement: &Agreement) -> TokenId {
     let (key, position) = (seed ^ hash, u64::from(position));
-    let agrees = draw::uniform(key, position, draw::Purpose::Choice) < agreement;
-    let by = if agrees { ModelIndex(0) } else { model };
+    let by = if agreement.holds(seed, key, position) {
+        ModelIndex(0)
+    } else {
+        model
+    };
     draw::token(key, position, by, VOCABULARY)
 }
 
 /// What a simulated model writes after `tokens`, computed from scratch: the definition that the simulation's caches are held
-/// against. `agreement` is the probability that models agree.
-pub fn next_token(tokens: &[TokenId], seed: u64, model: ModelIndex, agreement: f64) -> TokenId {
+/// against. `agreement` says where models agree.
+pub fn next_token(tokens: &[TokenId], seed: u64, model: ModelIndex, agreement: &Agreement) -> TokenId {
     let hash = tokens.iter().fold(EMPTY, |hash, &token| extend(hash, token));
     candidate(hash, seed, tokens.len() as u32, model, agreement)
 }

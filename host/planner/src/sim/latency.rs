@@ -9,8 +9,8 @@ pub enum Latency {
     Curve(LatencyCurve),
 }
 
-/// A step of b rows with n tokens takes `base(b) + token_us · (n − b)`, times `busy_factor` if another model runs when it
-/// starts.
+/// A step of b rows with n tokens takes `base(b) + token_us · (n − b)`, and while another model runs everything
+/// takes `busy_factor` times as long.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatencyCurve {
     /// (rows, microseconds), ascending in rows; linear between them, the last slope goes on, the first value holds below.
@@ -22,7 +22,7 @@ pub struct LatencyCurve {
 }
 
 impl Latency {
-    /// Microseconds of a step of `rows` rows that feeds `tokens` tokens.
+    /// Microseconds of a step of `rows` rows that feeds `tokens` tokens, with another model beside it all the time or never.
     pub fn step_us(&self, rows: usize, tokens: usize, peer_busy: bool) -> f64 {
         match self {
             Latency::Constant(us) => *us,
@@ -30,6 +30,14 @@ impl Latency {
                 let us = curve.base_us(rows as f64) + curve.token_us * tokens.saturating_sub(rows) as f64;
                 if peer_busy { us * curve.busy_factor } else { us }
             }
+        }
+    }
+
+    /// How many times as long a step takes while another model runs.
+    pub(super) fn busy_factor(&self) -> f64 {
+        match self {
+            Latency::Constant(_) => 1.0,
+            Latency::Curve(curve) => curve.busy_factor,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! where they do not: latencies that depend on the batch or on a busy peer, bursty or recorded routing, limited KV,
 //! cancellations.
 
+mod agreement;
 mod answer;
 mod closed_loop;
 mod kv;
@@ -12,6 +13,7 @@ mod report;
 mod routing;
 mod world;
 
+pub use agreement::Agreement;
 pub use answer::{Commit, SimAnswer};
 pub use closed_loop::{ANSWER_TOKENS, ClosedLoop, PROMPT};
 pub use kv::next_token;

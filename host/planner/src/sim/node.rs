@@ -27,6 +27,12 @@ pub(super) struct Node {
     stalled: bool,
     started_us: u64,
     pub(super) ends_us: Option<u64>,
+    /// What is left of the running step, in microseconds if it runs alone; from `timed_us` on it goes at `speed`.
+    left_us: f64,
+    timed_us: u64,
+    speed: f64,
+    /// Of all steps that have ended, warm-up included.
+    ran_us: u64,
     expected_end_us: u64,
     /// When an idle model wants to decide again at the latest.
     pub(super) wake_us: u64,
@@ -50,7 +56,7 @@ impl Node {
             model,
             scheduler: Scheduler::new(model, models, parts.rule.clone(), parts.limits, KvPool::new(blocks))
                 .with_optimistic(parts.optimistic),
-            kv: SimKv::new(model, parts.agreement, blocks),
+            kv: SimKv::new(model, parts.agreement.clone(), blocks),
             latency: parts.latencies[model.index()].clone(),
             batch: StepBatch::default(),
             rows: 0,
@@ -59,6 +65,10 @@ impl Node {
             stalled: false,
             started_us: 0,
             ends_us: None,
+            left_us: 0.0,
+            timed_us: 0,
+            speed: 1.0,
+            ran_us: 0,
             expected_end_us: 0,
             wake_us: u64::MAX,
             candidates: Vec::new(),
@@ -75,7 +85,12 @@ impl Node {
     }
 
     /// As another model, or it itself, sees it.
-    pub(super) fn view(&self, reader: ModelIndex) -> ModelView {
+    pub(super) fn view(&self, reader: ModelIndex, now_us: u64) -> ModelView {
+        let running_for_us = if self.ends_us.is_some() {
+            now_us - self.started_us
+        } else {
+            0
+        };
         ModelView {
             waiting: self.scheduler.waiting() as u32,
             running: self.rows,
@@ -83,17 +98,16 @@ impl Node {
             holding: self.holding,
             stalled: self.stalled,
             ends_us: self.expected_end_us,
-            step_us: self.scheduler.latency().expected_us(self.scheduler.waiting().max(1)),
+            step_us: self.scheduler.expected_us(self.scheduler.waiting().max(1)),
             newcomers: self.scheduler.newcomers(reader),
             to_here: self.scheduler.probability(reader),
-            slowdown: self.scheduler.slowdown(),
-            alone_us: self.scheduler.alone_us(),
-            token_us: self.scheduler.token_us(),
+            ran_us: self.ran_us + running_for_us,
+            costs: self.scheduler.costs(),
         }
     }
 
     /// Starts the step in `batch`, which its scheduler has launched.
-    pub(super) fn start_step(&mut self, plan: &Plan, now_us: u64, peer_busy: bool) {
+    pub(super) fn start_step(&mut self, plan: &Plan, now_us: u64) {
         self.rows = self.scheduler.running() as u32;
         self.ahead_rows = self.batch.rows.len() as u32 - self.rows;
         (self.holding, self.stalled) = (false, false);
@@ -116,17 +130,30 @@ impl Node {
         }
         let us = self
             .latency
-            .step_us(self.batch.rows.len(), self.batch.tokens.len(), peer_busy);
+            .step_us(self.batch.rows.len(), self.batch.tokens.len(), false);
         self.started_us = now_us;
-        self.ends_us = Some(now_us + us.round().max(1.0) as u64);
-        let expected_us = self.scheduler.latency().expected_us(self.batch.rows.len());
+        (self.left_us, self.timed_us, self.speed) = (us.round().max(1.0), now_us, 1.0);
+        self.ends_us = Some(now_us + self.left_us as u64);
+        let expected_us = self.scheduler.expected_us(self.batch.rows.len());
         self.expected_end_us = now_us + if expected_us > 0 { expected_us } else { us as u64 };
+    }
+
+    /// From now on another model runs beside the running step, or none.
+    pub(super) fn retime(&mut self, now_us: u64, beside: bool) {
+        if self.ends_us.is_none() {
+            return;
+        }
+        self.left_us -= (now_us - self.timed_us) as f64 * self.speed;
+        self.timed_us = now_us;
+        self.speed = if beside { 1.0 / self.latency.busy_factor() } else { 1.0 };
+        self.ends_us = Some(now_us + (self.left_us / self.speed).round().max(0.0) as u64);
     }
 
     /// The step's time is over.
     pub(super) fn end_step(&mut self, now_us: u64) {
         self.ends_us = None;
         self.busy_us += now_us - self.started_us;
+        self.ran_us += now_us - self.started_us;
         self.steps += 1;
         self.rows_total += u64::from(self.rows + self.ahead_rows);
         (self.rows, self.ahead_rows) = (0, 0);

@@ -15,6 +15,7 @@ use tokenrouter_core::route::{Policies, Routing, StepResult};
 use tokenrouter_core::scheduler::{Action, Verdict};
 use tokenrouter_core::{ModelIndex, RequestId, TokenId};
 
+use super::agreement::Agreement;
 use super::answer::{Commit, SimAnswer};
 use super::latency::Latency;
 use super::node::Node;
@@ -40,8 +41,8 @@ pub struct SimulationParts {
     pub kv_tokens_promised: usize,
     /// Whether a model writes on while another decides.
     pub optimistic: Optimistic,
-    /// Probability that all models would write the same token at a position.
-    pub agreement: f64,
+    /// Where all models would write the same token.
+    pub agreement: Agreement,
 }
 
 /// A request to simulate.
@@ -307,6 +308,8 @@ impl Simulation {
         let at = ModelIndex(model as u32);
         let node = &mut self.nodes[model];
         node.end_step(self.now_us);
+        self.retime();
+        let node = &mut self.nodes[model];
         let finite = vec![true; node.candidates.len()];
         let result = StepResult {
             candidates: &node.candidates,
@@ -332,6 +335,14 @@ impl Simulation {
         self.act(model);
         if self.sync.is_synchronous() && self.turn == at {
             self.turn = next_turn(&self.sync, at, &self.views(at));
+        }
+    }
+
+    /// A step has started or ended: steps that run go faster alone than beside another.
+    fn retime(&mut self) {
+        let running = self.nodes.iter().filter(|node| node.ends_us.is_some()).count();
+        for node in &mut self.nodes {
+            node.retime(self.now_us, running > 1);
         }
     }
 
@@ -402,7 +413,7 @@ impl Simulation {
     }
 
     fn views(&self, reader: ModelIndex) -> Vec<ModelView> {
-        self.nodes.iter().map(|node| node.view(reader)).collect()
+        self.nodes.iter().map(|node| node.view(reader, self.now_us)).collect()
     }
 
     /// Idle models decide, until none of them launches any more.
@@ -432,7 +443,8 @@ impl Simulation {
         node.wake_us = u64::MAX;
         match node.scheduler.launch(view, &mut node.batch) {
             Decision::Launch => {
-                node.start_step(self.policy.policy.plan(), self.now_us, !idle);
+                node.start_step(self.policy.policy.plan(), self.now_us);
+                self.retime();
                 true
             }
             Decision::Wait { until_us } => {

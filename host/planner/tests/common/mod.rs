@@ -5,7 +5,7 @@ use tokenrouter_core::draw::{Purpose, bits, uniform_f32};
 use tokenrouter_core::policy::{Decisions, LeavingRow, Parcel, Policy, PolicyState, RouteBatch};
 use tokenrouter_core::signal::Signal;
 use tokenrouter_core::texts::Texts;
-use tokenrouter_planner::sim::{Commit, SimPolicy, SimRequest, SimRouting, next_token};
+use tokenrouter_planner::sim::{Agreement, Commit, SimPolicy, SimRequest, SimRouting, next_token};
 
 /// Numbers for making random cases: a counter and a seed.
 pub struct Random {
@@ -38,7 +38,7 @@ impl Random {
 
 /// The answer to one request, by the definition: one model after the other, the whole sequence computed anew for every
 /// token, no batch, no cache, no scheduler.
-pub fn reference(routing: &SimRouting, models: usize, agreement: f64, request: &SimRequest) -> Vec<Commit> {
+pub fn reference(routing: &SimRouting, models: usize, agreement: &Agreement, request: &SimRequest) -> Vec<Commit> {
     const DISCARDS_RUNNING_MAX: u32 = 8;
     let mut policy = SimPolicy::new(routing.clone(), models);
     let mut tokens = request.prompt.clone();

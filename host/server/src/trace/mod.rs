@@ -5,6 +5,7 @@
 //! `request` when it is admitted; a `step` for every candidate; an `end`. [`format`] has the fields. Lines of different
 //! requests mix as they happened.
 
+mod agreement;
 mod columns;
 pub mod format;
 mod names;

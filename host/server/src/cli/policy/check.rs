@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_core::launch::LaunchRule;
-use tokenrouter_planner::sim::{ClosedLoop, Latency, SimRouting};
+use tokenrouter_planner::sim::{Agreement, ClosedLoop, Latency, SimRouting};
 use tokenrouter_policy::conformance::{self, Effort, Outcome};
 use tokenrouter_policy::{Generation, PolicyLimits};
 
@@ -116,7 +116,7 @@ fn scheduler(generation: &Generation, seed: u64) -> Outcome {
         },
         rule: LaunchRule::Eager,
         optimistic: Optimistic::Off,
-        agreement: 0.0,
+        agreement: Agreement::Constant(0.0),
         requests: 4,
         seed,
     };

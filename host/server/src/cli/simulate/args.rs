@@ -6,9 +6,10 @@ use clap::Args;
 use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_core::launch::{LaunchRule, ThresholdTable};
 use tokenrouter_host::deployment::{Launch, parse_setting};
-use tokenrouter_planner::sim::{Latency, SimRouting};
+use tokenrouter_planner::sim::{Agreement, Latency, SimRouting};
 use tokenrouter_policy::{Generation, Setting};
 
+use super::agreement::AgreementInput;
 use super::recorded::RecordedRows;
 use super::routing::RoutingRule;
 use super::rules::RuleList;
@@ -65,9 +66,10 @@ pub(in crate::cli) struct SimulateArgs {
     /// (at most K tokens ahead)
     #[arg(long, value_name = "SETTING,...", default_value = "off", value_delimiter = ',')]
     pub(super) optimistic: Vec<Optimistic>,
-    /// Probability that the large model writes what the small one would have written; of use with --optimistic
-    #[arg(long, value_name = "A", default_value_t = 0.7, value_parser = share)]
-    pub(super) agreement: f64,
+    /// Probability that the large model writes what the small one would have written, or trace:FILE: where it did in a trace of
+    /// serve --record, with runs as long as they were there; of use with --optimistic
+    #[arg(long, value_name = "A", default_value = "0.7")]
+    agreement: AgreementInput,
     /// Tokens to measure over, all requests together, after a warm-up of a twentieth of them
     #[arg(long, value_name = "TOKENS", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
     pub(super) tokens: u64,
@@ -120,6 +122,7 @@ struct SimulatedRouting {
 pub(super) struct Workload {
     pub(super) latencies: Vec<Latency>,
     pub(super) route: Route,
+    pub(super) agreement: Agreement,
 }
 
 /// Who decides where requests go.
@@ -157,6 +160,7 @@ impl SimulateArgs {
             (None, Some(path)) => (format!("--latency-file {}", path.display()), latency_file::read(path)?),
             (None, None) => anyhow::bail!("one of --latency-ms and --latency-file is needed"),
         };
+        let agreement = self.agreement.load()?;
         if let Some(plugin) = &self.routing.plugin {
             let generation = component::load(plugin, &self.plugin_config, latencies.len())?;
             let recorded = self
@@ -167,7 +171,11 @@ impl SimulateArgs {
                 recorded: recorded.transpose()?,
                 generation,
             };
-            return Ok(Workload { latencies, route });
+            return Ok(Workload {
+                latencies,
+                route,
+                agreement,
+            });
         }
         anyhow::ensure!(
             self.plugin_config.is_empty(),
@@ -182,6 +190,7 @@ impl SimulateArgs {
         Ok(Workload {
             latencies,
             route: Route::Simulated(routing),
+            agreement,
         })
     }
 
@@ -220,12 +229,5 @@ impl SimulatedRouting {
             (None, None, None) => anyhow::bail!("one of --p, --weights, --routing and --plugin is needed"),
         };
         Ok(SimRouting::of(&matrices.map_err(|error| workload::explain(&error))?))
-    }
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("not a probability; write a number from 0 to 1".to_owned()),
     }
 }

@@ -1,5 +1,6 @@
 //! `tokenrouter-host simulate`: the production scheduler in virtual time, under each launch rule.
 
+mod agreement;
 mod args;
 pub(super) mod component;
 mod latency_file;
@@ -88,7 +89,7 @@ fn simulate(
         requests: n,
         seed: args.seed,
         optimistic,
-        agreement: args.agreement,
+        agreement: workload.agreement.clone(),
     };
     let report = match &workload.route {
         Route::Simulated(_) => closed_loop.measure(args.tokens),

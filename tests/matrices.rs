@@ -93,7 +93,7 @@ fn r2r_discards_at_the_small_model_and_commits_one_token_at_the_large_one() {
 fn r_stitch_commits_every_token_of_the_large_model() {
     let options = [
         ("unit", OptionValue::Text("nats".to_owned())),
-        ("threshold", OptionValue::Number(0.05)),
+        ("threshold", OptionValue::Number(0.0005)),
     ];
     let (moves, _) = measure(false, "r-stitch", &options);
     assert_commits("r-stitch", &moves, &[&[ONE, NONE], &[ONE, ONE]]);

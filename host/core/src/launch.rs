@@ -192,7 +192,8 @@ fn nobody_else_will_move(model: ModelIndex, queue: Queue, view: View<'_>) -> boo
 
 /// One-step look-ahead. With k requests waiting and the next event that can bring more in r: waiting costs k·r
 /// request-seconds; launching makes the newcomers, E[a] of them, wait about L(k) − r each. Launch iff
-/// k·r ≥ E[a]·(L(k) − r), or nobody can come. Requests that are written ahead count by what they lose, on either side. Returns `None` to launch, else when to look again at the latest.
+/// k·r ≥ E[a]·(L(k) − r), or nobody can come. Requests that are written ahead count by what they lose, on either side. Returns
+/// `None` to launch, else when to look again at the latest.
 fn lookahead(model: ModelIndex, queue: Queue, view: View<'_>) -> Option<u64> {
     let peers = view
         .models

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_host::deployment::{Launch, parse_setting};
 use tokenrouter_policy::Setting;
 
@@ -38,7 +39,7 @@ pub(super) enum BenchCommand {
 #[derive(Debug, Args)]
 pub(super) struct SingleArgs {
     /// A server instead of a deployment in this process: http://HOST:PORT
-    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "policy", "policy_options", "launch"], requires = "model")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "policy", "policy_options", "launch", "optimistic"], requires = "model")]
     pub(super) url: Option<String>,
     /// The model to ask the server for
     #[arg(long, value_name = "NAME", requires = "url")]
@@ -52,6 +53,9 @@ pub(super) struct SingleArgs {
     /// Launch rule [default: the deployment's]
     #[arg(long, value_name = "RULE")]
     pub(super) launch: Option<Launch>,
+    /// Whether a model writes on while another decides: off, auto or window:K [default: the deployment's]
+    #[arg(long, value_name = "SETTING")]
+    pub(super) optimistic: Option<Optimistic>,
     #[command(flatten)]
     pub(super) load: LoadArgs,
 }
@@ -64,6 +68,10 @@ pub(super) struct CompareArgs {
     /// Launch rule; give it once for each rule [default: the deployment's]
     #[arg(long = "launch", value_name = "RULE")]
     pub(super) launch: Vec<Launch>,
+    /// Whether a model writes on while another decides, off, auto or window:K; give it once for each setting [default: the
+    /// deployment's]
+    #[arg(long = "optimistic", value_name = "SETTING")]
+    pub(super) optimistic: Vec<Optimistic>,
     /// What the others are compared with [default: the first of them]
     #[arg(long, value_enum)]
     pub(super) baseline: Option<Baseline>,

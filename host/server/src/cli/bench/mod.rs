@@ -7,7 +7,6 @@ mod standard;
 
 use anyhow::Context as _;
 use tokenrouter_engine::Engine;
-use tokenrouter_host::deployment::Launch;
 
 pub(super) use self::args::{BENCH_EXAMPLES, BenchArgs};
 
@@ -62,7 +61,13 @@ impl<'a> Bench<'a> {
             let remote = Remote::new(url, model, std::env::var(&args.key_variable).ok())?;
             return self.measure(model, &Service::Remote(remote));
         }
-        let (name, service) = self.engine(args.policy.clone(), args.launch.clone())?;
+        let variant = Variant {
+            policy: args.policy.clone(),
+            options: self.load.policy_options.clone(),
+            launch: args.launch.clone(),
+            optimistic: args.optimistic,
+        };
+        let (name, service) = self.engine(&variant)?;
         self.measure(&name, &service)
     }
 
@@ -79,32 +84,30 @@ impl<'a> Bench<'a> {
             };
             lines.extend(self.measure("standard-serving", &dispatcher)?);
         }
-        let rules: Vec<Option<Launch>> = match args.launch.as_slice() {
-            [] => vec![None],
-            rules => rules.iter().cloned().map(Some).collect(),
-        };
-        let policies: Vec<Option<String>> = match args.policies.as_slice() {
-            [] => vec![None],
-            policies => policies.iter().cloned().map(Some).collect(),
-        };
-        for policy in &policies {
-            for rule in &rules {
-                let (name, service) = self.engine(policy.clone(), rule.clone())?;
-                lines.extend(self.measure(&name, &service)?);
+        for policy in or_the_deployments(&args.policies) {
+            for launch in or_the_deployments(&args.launch) {
+                for optimistic in or_the_deployments(&args.optimistic) {
+                    let variant = Variant {
+                        policy: policy.clone(),
+                        options: self.load.policy_options.clone(),
+                        launch: launch.clone(),
+                        optimistic,
+                    };
+                    let (name, service) = self.engine(&variant)?;
+                    lines.extend(self.measure(&name, &service)?);
+                }
             }
         }
         Ok(lines)
     }
 
     /// The deployment in this process, and what to call it.
-    fn engine(&self, policy: Option<String>, launch: Option<Launch>) -> anyhow::Result<(String, Service)> {
-        let variant = Variant {
-            policy,
-            options: self.load.policy_options.clone(),
-            launch,
-        };
+    fn engine(&self, variant: &Variant) -> anyhow::Result<(String, Service)> {
         let file = variant.deployment(self.load.config.as_deref())?;
-        let name = format!("{} {}", file.policy.plugin, file.launch.rule);
+        let mut name = format!("{} {}", file.policy.plugin, file.launch.rule);
+        if let Some(optimistic) = variant.optimistic {
+            name = format!("{name} optimistic={optimistic}");
+        }
         let engine = Engine::start(file.load()?.parts)?;
         Ok((name, Service::Engine(Box::new(engine))))
     }
@@ -128,5 +131,13 @@ impl<'a> Bench<'a> {
             lines.push(line);
         }
         Ok(lines)
+    }
+}
+
+/// What was asked for, each in turn; nothing means what the deployment says.
+fn or_the_deployments<T: Clone>(asked: &[T]) -> Vec<Option<T>> {
+    match asked {
+        [] => vec![None],
+        asked => asked.iter().cloned().map(Some).collect(),
     }
 }

@@ -95,6 +95,7 @@ impl Asker<'_> {
             policy: Some("none".to_owned()),
             options: Vec::new(),
             launch: self.args.launch.first().cloned(),
+            optimistic: None,
         };
         Running::start(&variant.deployment(self.args.config.as_deref())?)
     }
@@ -120,6 +121,7 @@ impl Asker<'_> {
                 policy: spec.map(|spec| spec.policy.clone()),
                 options: spec.map(|spec| spec.fixed.clone()).unwrap_or_default(),
                 launch,
+                optimistic: None,
             };
             let file = variant.deployment(self.args.config.as_deref())?;
             let mut running = Running::start(&file)?;

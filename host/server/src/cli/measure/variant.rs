@@ -1,9 +1,13 @@
-//! A deployment as a command varies it: another policy, its options, another launch rule.
+//! A deployment as a command varies it: another policy, its options, another launch rule or
+//! setting of optimistic handoff.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tokenrouter_host::deployment::{DeploymentError, DeploymentFile, Launch, OptionValue, RequestOptions};
+use tokenrouter_core::ahead::Optimistic;
+use tokenrouter_host::deployment::{
+    DeploymentError, DeploymentFile, Launch, OptimisticSetting, OptionValue, RequestOptions,
+};
 use tokenrouter_policy::Setting;
 
 /// One way to serve a deployment.
@@ -15,6 +19,8 @@ pub(in crate::cli) struct Variant {
     pub(in crate::cli) options: Vec<Setting>,
     /// Instead of the deployment's rule.
     pub(in crate::cli) launch: Option<Launch>,
+    /// Instead of the deployment's setting.
+    pub(in crate::cli) optimistic: Option<Optimistic>,
 }
 
 impl Variant {
@@ -39,6 +45,9 @@ impl Variant {
         }
         if let Some(launch) = &self.launch {
             file.launch.rule = launch.clone();
+        }
+        if let Some(optimistic) = self.optimistic {
+            file.launch.optimistic = OptimisticSetting(optimistic);
         }
         Ok(file)
     }

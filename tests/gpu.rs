@@ -140,6 +140,41 @@ fn the_kernels_compute_what_the_cpu_does_whatever_the_batch() {
     all_claims_hold("models");
 }
 
+/// Every kind of head against the CPU's; the same bits in any batch and in graphs, whoever chose the candidates.
+#[test]
+fn scores_of_heads_are_the_cpus_whatever_the_batch() {
+    all_claims_hold("heads");
+}
+
+/// The small model's classifier runs beside it on the device, and its scores bring in the large one where it is needed; drawn
+/// candidates are scored after the draw.
+#[tokio::test]
+async fn a_policy_with_a_head_routes_by_scores_from_the_device() {
+    let path = file(
+        "gpu-heads.toml",
+        "name = \"tiny\"\n\
+         [[models]]\nname = \"small\"\nsource = \"embedded:tiny/small\"\ndevice = \"cuda:0\"\n\
+         [[models]]\nname = \"large\"\nsource = \"embedded:tiny/large\"\n\
+         [[heads]]\nname = \"r2r\"\nmodel = \"small\"\nfile = \"embedded:tiny/r2r\"\n\
+         [policy]\nplugin = \"r2r\"\n",
+    );
+    let variables = [("LD_LIBRARY_PATH", EMULATED.as_os_str())];
+    let server = Server::start_with(&["--config", text(&path)], &variables);
+    let body = |temperature: f64| json!({ "model": "tiny", "prompt": "23*03-98-37*05=", "max_tokens": 64, "temperature": temperature, "seed": 1 });
+    let (greedy, drawn) = (body(0.0), body(0.3));
+    for reply in [server.complete(&greedy).await, server.complete(&drawn).await] {
+        let answer = reply.json();
+        assert_eq!(
+            answer["choices"][0]["text"], "23*03=69;69-98=71;71-37=34;34*05=70;A70",
+            "{answer}"
+        );
+        let by_model = &answer["usage"]["tokenrouter"]["tokens_by_model"];
+        for model in ["small", "large"] {
+            assert!(by_model[model].as_u64().is_some_and(|tokens| tokens > 0), "{answer}");
+        }
+    }
+}
+
 /// The answer is right, which takes both models, and it takes handoffs between a CPU and a device.
 #[tokio::test]
 async fn a_deployment_answers_with_one_model_on_the_cpu_and_one_on_the_device() {

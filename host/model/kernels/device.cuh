@@ -23,6 +23,8 @@ typedef unsigned short bf16;
 #define KV_BLOCK 16
 // Position of a token that only fills a bucket up.
 #define PADDING (-1)
+// How many of a row's largest logits are kept.
+#define KEPT 128
 
 __device__ __forceinline__ float bf16_to_float(bf16 value) { return __uint_as_float(u32(value) << 16); }
 
@@ -55,6 +57,32 @@ __device__ __forceinline__ float warp_max(float value) {
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(FULL_WARP, value, step));
     return value;
+}
+
+// Sum over a block of 256, the same in every thread. Eight partial sums of warps, added in their order.
+__device__ __forceinline__ float block_sum(float value, float* warps) {
+    value = group_sum<32>(value);
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
+    __syncthreads();
+    float sum = 0.0f;
+#pragma unroll
+    for (int warp = 0; warp < 8; warp++) sum += warps[warp];
+    return sum;
+}
+
+// What is known of a part of a row. With m = max and d = z - m: sum = Σ exp(d), weighted = Σ d exp(d).
+struct Part {
+    double sum, weighted;
+    float max;
+    u32 token;  // the smallest with the largest logit
+    u32 finite; // no NaN and no positive infinity
+    u32 unused;
+};
+
+// The logit of a rank: the inverse of `rank` in logits.cu.
+__device__ __forceinline__ float logit_of(u64 rank) {
+    const u32 ordered = u32(rank >> 32);
+    return __uint_as_float(ordered & 0x80000000u ? ordered & 0x7fffffffu : ~ordered);
 }
 
 // Weights [rows, k] lie as the tensor cores take them: tiles of 16 rows × 32 columns, 1,024 bytes each, tile after tile

@@ -4,16 +4,6 @@
 
 #define CHUNK 4096
 #define SORTED 2048
-#define KEPT 128
-
-// What is known of a part of a row. With m = max and d = z - m: sum = Σ exp(d), weighted = Σ d exp(d).
-struct Part {
-    double sum, weighted;
-    float max;
-    u32 token;  // the smallest with the largest logit
-    u32 finite; // no NaN and no positive infinity
-    u32 unused;
-};
 
 // One part a chunk of 4,096 logits. Grid: chunks, rows. Block: 256.
 KERNEL void __launch_bounds__(256) part_logits(Part* parts, const float* logits, u32 vocabulary, u32 stride) {

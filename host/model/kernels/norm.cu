@@ -1,17 +1,6 @@
 // What happens between the matrix products: embedding, RMS norm, and the norm and rotation of query and key heads.
 #include "device.cuh"
 
-// Sum over a block of 256, the same in every thread. Eight partial sums of warps, added in their order.
-__device__ __forceinline__ float block_sum(float value, float* warps) {
-    value = group_sum<32>(value);
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
-    __syncthreads();
-    float sum = 0.0f;
-#pragma unroll
-    for (int warp = 0; warp < 8; warp++) sum += warps[warp];
-    return sum;
-}
-
 // x[token] = table[tokens[token]], zero for padding. Grid: tokens. `table` is packed, [vocabulary, hidden].
 KERNEL void __launch_bounds__(256)
     embed(float* x, const uint4* table, const u32* tokens, const int* positions, u32 hidden) {

@@ -15,7 +15,7 @@ use lock::Lock;
 use nvrtc::Nvrtc;
 
 /// The kernels' files, without their extension.
-const NAMES: [&str; 5] = ["attention", "gemm", "logits", "norm", "random"];
+const NAMES: [&str; 6] = ["attention", "gemm", "heads", "logits", "norm", "random"];
 /// What all of them include.
 const HEADER: &str = "device.cuh";
 /// Ampere: every later device runs it, compiled by its driver.

@@ -12,6 +12,7 @@
 
 #include "../attention.cu"
 #include "../gemm.cu"
+#include "../heads.cu"
 #include "../logits.cu"
 #include "../norm.cu"
 #include "../random.cu"
@@ -48,7 +49,8 @@ const std::map<std::string, Kernel> kernels = {
     ENTRY(gemm_64_4_swiglu), ENTRY(embed), ENTRY(rms_norm), ENTRY(turn_and_store), ENTRY(attend_32_2),
     ENTRY(attend_32_8), ENTRY(attend_64_2), ENTRY(attend_64_8), ENTRY(attend_128_2), ENTRY(attend_128_8),
     ENTRY(combine), ENTRY(part_logits), ENTRY(join_parts), ENTRY(top_of_logits), ENTRY(top_of_ranks),
-    ENTRY(fill_random), ENTRY(fill),
+    ENTRY(fill_random), ENTRY(fill), ENTRY(head_input), ENTRY(head_logits), ENTRY(head_bias), ENTRY(head_norm),
+    ENTRY(head_scores),
 };
 
 struct Function {

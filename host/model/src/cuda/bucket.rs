@@ -57,13 +57,18 @@ impl Bucket {
 
     /// The sizes of the graph that runs it; `None` beyond the limits.
     pub(super) fn padded(self, limits: GraphLimits) -> Option<Self> {
-        (self.tokens <= limits.tokens_max && limits.graphs_max > 0).then(|| Self {
-            tokens: pad(self.tokens),
+        Some(Self {
+            tokens: padded(self.tokens, limits)?,
             logits: pad(self.logits),
             partitions: self.partitions.next_power_of_two(),
             top: self.top,
         })
     }
+}
+
+/// So many tokens, or rows of logits, in the graph that takes them; `None` beyond the limits.
+pub(super) fn padded(count: usize, limits: GraphLimits) -> Option<usize> {
+    (count <= limits.tokens_max && limits.graphs_max > 0).then(|| pad(count))
 }
 
 /// 0, 1, 2, 4, then multiples of 8: what the matrix products compute anyway.

@@ -7,7 +7,7 @@ use super::communicator::Communicator;
 use super::kernels::{Kernel, Kernels};
 use super::matrix::{End, Products};
 use super::memory::Buffer;
-use super::scratch::{PART_LOGITS, PART_WORDS, SORTED, Scratch, TOP_KEPT};
+use super::scratch::{PART_LOGITS, PART_WORDS, SORTED, Scratch, TOP_KEPT, largest_in};
 use super::sizes::Sizes;
 use super::stream::{Arguments, Stream};
 use super::weights::{Layer, Weights};
@@ -46,7 +46,7 @@ impl Named {
 pub(super) struct Network {
     pub(super) sizes: Sizes,
     pub(super) weights: Weights,
-    products: Products,
+    pub(super) products: Products,
     named: Named,
     communicator: Box<dyn Communicator>,
 }
@@ -278,6 +278,7 @@ impl Network {
             stream.launch(self.named.top_of_ranks, (chunks, rows, 1), 1024, 0, &mut arguments)?;
             from = 1 - from;
         }
+        debug_assert_eq!(from, largest_in(vocabulary), "where heads look for them");
         stream.download(&scratch.ranks[from], 0, &mut scratch.top_host, 0, rows * TOP_KEPT)
     }
 }

@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, result, sys};
 use super::CudaError;
 
 /// The modules of `kernels/dist`, made by `cargo xtask kernels`, and the kernels of each.
-const MODULES: [(&str, &str, &[&str]); 5] = [
+const MODULES: [(&str, &str, &[&str]); 6] = [
     (
         "norm",
         include_str!("../../kernels/dist/norm.ptx"),
@@ -61,6 +61,11 @@ const MODULES: [(&str, &str, &[&str]); 5] = [
         "logits",
         include_str!("../../kernels/dist/logits.ptx"),
         &["part_logits", "join_parts", "top_of_logits", "top_of_ranks"],
+    ),
+    (
+        "heads",
+        include_str!("../../kernels/dist/heads.ptx"),
+        &["head_input", "head_logits", "head_bias", "head_norm", "head_scores"],
     ),
     (
         "random",

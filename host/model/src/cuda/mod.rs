@@ -12,6 +12,7 @@
 //! | `sizes`, `tensors`, `matrix`, `weights` | what can run, reading tensors one at a time, their layout on the device |
 //! | `bucket`, `metadata`, `graphs` | a step's padded sizes, its input in one copy, which captures are kept |
 //! | `scratch`, `forward` | the buffers of a step, and its launches |
+//! | `heads` | the same for the heads of the model |
 //! | `readout`, `runner` | from results to candidates and signals; the [`crate::Runner`] |
 //! | `budget` | how much KV a device has room for |
 //! | `check` | every variant of the matrix product against sums in f64 |
@@ -30,6 +31,7 @@ mod device;
 mod error;
 mod forward;
 mod graphs;
+mod heads;
 mod kernels;
 mod matrix;
 mod memory;

@@ -3,8 +3,7 @@
 use tokenrouter_core::TokenId;
 use tokenrouter_core::signal::Signal;
 
-use super::scratch::{PART_WORDS, TOP_KEPT};
-use crate::error::ModelError;
+use super::scratch::{PART_WORDS, Scratch, TOP_KEPT};
 use crate::signals::{SignalKey, Summary};
 
 /// `Part` of `logits.cu`, for a whole row.
@@ -12,14 +11,19 @@ use crate::signals::{SignalKey, Summary};
 pub(super) struct RowSummary {
     summary: Summary,
     /// The greedy candidate.
-    pub(super) token: TokenId,
-    /// Whether the logits are a distribution.
+    token: TokenId,
+    /// Whether the logits are a distribution; where it is not so, their columns and scores are 0.
     pub(super) finite: bool,
 }
 
 impl RowSummary {
+    /// That of the last step's row.
+    pub(super) fn of(scratch: &Scratch, row: usize) -> Self {
+        Self::read(&scratch.rows_host.as_slice()[row * PART_WORDS..][..PART_WORDS])
+    }
+
     /// Reads one row's words.
-    pub(super) fn read(words: &[u64]) -> Self {
+    fn read(words: &[u64]) -> Self {
         debug_assert_eq!(words.len(), PART_WORDS);
         Self {
             summary: Summary {
@@ -32,26 +36,29 @@ impl RowSummary {
         }
     }
 
+    /// The greedy candidate, if the logits are a distribution.
+    pub(super) fn candidate(&self) -> Option<TokenId> {
+        self.finite.then_some(self.token)
+    }
+
     /// Appends the columns of `plan`, as [`crate::signals::Signals::append`] does from the logits themselves. `top` has the row's
     /// largest logits, if the plan needs them.
-    ///
-    /// # Errors
-    /// When the plan asks for a head.
     pub(super) fn append(
         &self,
         plan: &[Signal],
         top: &[u64],
         vocabulary: usize,
         key: SignalKey,
+        score: impl Fn(&str) -> f32,
         out: &mut Vec<f32>,
-    ) -> Result<(), ModelError> {
+    ) {
         let largest = |k: u32| top.iter().take((k as usize).min(vocabulary)).map(|rank| logit(*rank));
         for signal in plan {
             let end = out.len() + signal.columns();
             match signal {
-                Signal::HeadScore(name) => return Err(ModelError::Head(name.clone())),
                 Signal::Uniform(_) | Signal::Position | Signal::Newlines => out.extend(key.value(signal)),
                 _ if !self.finite => out.resize(end, 0.0),
+                Signal::HeadScore(name) => out.push(score(name)),
                 Signal::Entropy => out.push(self.summary.entropy() as f32),
                 Signal::EntropyNormalised if vocabulary < 2 => out.push(0.0),
                 Signal::EntropyNormalised => out.push((self.summary.entropy() / (vocabulary as f64).ln()) as f32),
@@ -67,7 +74,27 @@ impl RowSummary {
                 }
             }
         }
-        Ok(())
+    }
+}
+
+/// The rows of logits that were copied to the host, asked for in ascending order.
+pub(super) struct Whole<'a> {
+    rows: std::iter::Peekable<std::iter::Zip<std::slice::Iter<'a, usize>, std::slice::ChunksExact<'a, f32>>>,
+}
+
+impl<'a> Whole<'a> {
+    /// `copied` has the rows' numbers, `logits` the rows one after the other.
+    pub(super) fn new(copied: &'a [usize], logits: &'a [f32], vocabulary: u32) -> Self {
+        let logits = logits.chunks_exact(vocabulary as usize);
+        Self {
+            rows: copied.iter().zip(logits).peekable(),
+        }
+    }
+
+    /// A row, if it was copied.
+    pub(super) fn row(&mut self, row: usize) -> Option<&'a [f32]> {
+        let next = self.rows.next_if(|(copied, _)| **copied == row);
+        next.map(|(_, logits)| logits)
     }
 }
 
@@ -113,11 +140,16 @@ mod tests {
             Signal::EntropyNormalised,
             Signal::TopKEntropy(4),
             Signal::MaxProbability,
+            Signal::HeadScore("r2r".to_owned()),
             Signal::Position,
             Signal::TopKProbabilities(7),
             Signal::Uniform(3),
             Signal::Newlines,
         ]
+    }
+
+    fn score(head: &str) -> f32 {
+        head.len() as f32
     }
 
     /// What the kernels make of a row of logits, in the plainest way.
@@ -153,8 +185,8 @@ mod tests {
         ] {
             let (summary, ranks) = on_device(&logits);
             let (mut found, mut expected) = (Vec::new(), Vec::new());
-            summary.append(&plan(), &ranks, logits.len(), KEY, &mut found).unwrap();
-            Signals::default().append(&plan(), Some(&logits), KEY, |_| 0.0, &mut expected);
+            summary.append(&plan(), &ranks, logits.len(), KEY, score, &mut found);
+            Signals::default().append(&plan(), Some(&logits), KEY, score, &mut expected);
             assert_eq!(found, expected, "{logits:?}");
             let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             assert_eq!(Some(summary.token as usize), logits.iter().position(|z| *z == largest));
@@ -165,11 +197,9 @@ mod tests {
     fn without_a_distribution_the_columns_are_there_and_zero() {
         let words = [0, 0, 0, 0];
         let mut found = Vec::new();
-        RowSummary::read(&words)
-            .append(&plan(), &[], 8, KEY, &mut found)
-            .unwrap();
+        RowSummary::read(&words).append(&plan(), &[], 8, KEY, score, &mut found);
         let mut expected = Vec::new();
-        Signals::default().append(&plan(), None, KEY, |_| 0.0, &mut expected);
+        Signals::default().append(&plan(), None, KEY, score, &mut expected);
         assert_eq!(found, expected);
     }
 

@@ -4,13 +4,14 @@ use tokenrouter_core::ModelIndex;
 use tokenrouter_core::signal::Signal;
 use tokenrouter_core::step::StepBatch;
 
-use super::bucket::{Bucket, GraphLimits};
+use super::bucket::{Bucket, GraphLimits, padded};
 use super::communicator::OneRank;
 use super::forward::Network;
 use super::graphs::Recent;
+use super::heads::{Asked, HeadBucket, Heads};
 use super::memory::{Buffer, Pinned};
-use super::readout::{RowSummary, top_fits, top_needed};
-use super::scratch::{PART_WORDS, Scratch, TOP_KEPT};
+use super::readout::{RowSummary, Whole, top_fits, top_needed};
+use super::scratch::{Scratch, TOP_KEPT};
 use super::sizes::Sizes;
 use super::stream::{Graph, Stream};
 use super::tensors::Tensors;
@@ -21,6 +22,7 @@ use crate::config::DecoderConfig;
 use crate::decoder_runner::candidate_positions;
 use crate::descending::Descending;
 use crate::error::ModelError;
+use crate::heads::{HeadError, HeadFile, HeadTarget};
 use crate::logprobs;
 use crate::runner::{ModelInfo, RowAsk, Runner, StepOutput};
 use crate::sampler::Sampler;
@@ -38,17 +40,28 @@ pub struct CudaOptions {
 const FIRST_TOKENS: usize = 64;
 const FIRST_TABLE: usize = 1024;
 
+/// What runs as a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Step(Bucket),
+    Heads(HeadBucket),
+}
+
 /// A model on a device.
 ///
 /// Greedy rows are sampled, and signals summed up, on the device. Rows with a temperature, with biases, penalties, bans or a grammar, with
 /// log-probabilities, and rows whose plan asks for more than 128 of the largest logits, have their logits copied to the host and go the
 /// CPU's way.
+///
+/// Heads are evaluated on the device too, behind the step and before it is waited for. Where a score depends on a candidate that the
+/// host draws, they follow once it is drawn, and the step waits twice.
 pub struct CudaRunner {
     info: ModelInfo,
     options: CudaOptions,
-    graphs: Recent<Bucket, Graph>,
+    graphs: Recent<Work, Graph>,
     network: Network,
     scratch: Scratch,
+    heads: Heads,
     pools: Vec<Buffer>,
     blocks: usize,
     /// Rows of logits that the host needs whole.
@@ -123,6 +136,7 @@ impl CudaRunner {
             info,
             options,
             graphs: Recent::new(options.graphs.graphs_max),
+            heads: Heads::new(&stream),
             network,
             scratch,
             pools: Vec::new(),
@@ -175,7 +189,7 @@ impl CudaRunner {
         let logits = bucket.logits.max(FIRST_TOKENS).next_power_of_two();
         let table = batch.blocks.len().max(self.blocks).max(FIRST_TABLE);
         self.scratch = Scratch::new(&self.stream, &self.network.sizes, tokens, logits, table)?;
-        Ok(())
+        self.heads.reserve(&self.stream, self.scratch.logits_max())
     }
 
     /// Puts a step on the stream, as a graph where its sizes allow.
@@ -189,18 +203,48 @@ impl CudaRunner {
             .pack(batch, &bucket, self.scratch.metadata_host.as_mut_slice());
         self.stream
             .upload(&self.scratch.metadata_host, &self.scratch.metadata, words)?;
-        if padded.is_none() {
-            return self
-                .network
-                .enqueue(&self.stream, &mut self.scratch, &self.pools, bucket);
+        self.launch(Work::Step(bucket), padded.is_some())
+    }
+
+    /// Puts the heads that a step asks for behind it, over `rows` rows of logits.
+    fn start_heads(&mut self, rows: usize, asked: Asked) -> Result<(), CudaError> {
+        self.heads.expect(asked.heads);
+        if asked.heads == 0 {
+            return Ok(());
         }
-        if let Some(graph) = self.graphs.get(&bucket) {
-            return self.stream.replay(graph);
+        let graph = padded(rows, self.options.graphs);
+        let bucket = HeadBucket {
+            rows: graph.unwrap_or(rows),
+            heads: asked.heads,
+            drawn: asked.drawn,
+        };
+        self.launch(Work::Heads(bucket), graph.is_some())
+    }
+
+    /// Puts work on the stream, launch by launch or as a graph, which is recorded if it is not there.
+    fn launch(&mut self, work: Work, as_graph: bool) -> Result<(), CudaError> {
+        let Self {
+            network,
+            heads,
+            scratch,
+            stream,
+            pools,
+            graphs,
+            ..
+        } = self;
+        let mut enqueue = || match work {
+            Work::Step(bucket) => network.enqueue(stream, scratch, pools, bucket),
+            Work::Heads(bucket) => heads.enqueue(stream, network, scratch, bucket),
+        };
+        if !as_graph {
+            return enqueue();
         }
-        let (network, stream, scratch, pools) = (&self.network, &self.stream, &mut self.scratch, &self.pools);
-        let graph = stream.record(|| network.enqueue(stream, scratch, pools, bucket))?;
+        if let Some(graph) = graphs.get(&work) {
+            return stream.replay(graph);
+        }
+        let graph = stream.record(enqueue)?;
         stream.replay(&graph)?;
-        self.graphs.insert(bucket, graph);
+        graphs.insert(work, graph);
         Ok(())
     }
 
@@ -219,50 +263,58 @@ impl CudaRunner {
         Ok(())
     }
 
-    /// Reads what has come back, row by row.
-    fn read(
+    /// The candidate of each row.
+    fn sample(&mut self, batch: &StepBatch, asks: &[RowAsk<'_>], out: &mut StepOutput) {
+        let mut whole = Whole::new(&self.on_host, self.logits_host.as_slice(), self.info.vocabulary);
+        for (row, (position, ask)) in candidate_positions(batch).zip(asks).enumerate() {
+            let candidate = match whole.row(row) {
+                Some(logits) => self.sampler.sample(logits, ask, position),
+                None => RowSummary::of(&self.scratch, row).candidate(),
+            };
+            out.candidates.push(candidate.unwrap_or(0));
+            out.finite.push(candidate.is_some());
+        }
+    }
+
+    /// What each row's plan asks for, once candidates and scores are there.
+    fn append(
         &mut self,
         batch: &StepBatch,
         asks: &[RowAsk<'_>],
         plans: &[Vec<Signal>],
         top: bool,
         out: &mut StepOutput,
-    ) -> Result<(), ModelError> {
-        let vocabulary = self.info.vocabulary as usize;
-        let mut whole = self
-            .on_host
-            .iter()
-            .zip(self.logits_host.as_slice().chunks_exact(vocabulary))
-            .peekable();
+    ) {
+        let heads = &self.heads;
+        let mut whole = Whole::new(&self.on_host, self.logits_host.as_slice(), self.info.vocabulary);
         for (row, (position, ask)) in candidate_positions(batch).zip(asks).enumerate() {
-            let plan = &plans[ask.plan as usize];
+            if !heads.finite(ask.plan, row) {
+                (out.candidates[row], out.finite[row]) = (0, false);
+            }
+            let (plan, finite) = (&plans[ask.plan as usize], out.finite[row]);
             let key = SignalKey {
                 seed: ask.seed,
                 position,
                 newlines: ask.newlines,
             };
-            if let Some((_, logits)) = whole.next_if(|(on_host, _)| **on_host == row) {
-                let candidate = self.sampler.sample(logits, ask, position);
-                let finite = candidate.is_some();
-                // Plans that name a head have been refused.
+            let score = |head: &str| heads.score(head, row);
+            if let Some(logits) = whole.row(row) {
                 self.signals
-                    .append(plan, finite.then_some(logits), key, |_| 0.0, &mut out.signals);
-                if let (Some(top), Some(candidate)) = (ask.logprobs, candidate) {
-                    logprobs::append(logits, candidate, top, &mut self.tokens, &mut out.logprobs);
+                    .append(plan, finite.then_some(logits), key, score, &mut out.signals);
+                if let (Some(top), true) = (ask.logprobs, finite) {
+                    logprobs::append(logits, out.candidates[row], top, &mut self.tokens, &mut out.logprobs);
                 }
-                out.push(candidate.unwrap_or(0), finite);
-                continue;
-            }
-            let summary = RowSummary::read(&self.scratch.rows_host.as_slice()[row * PART_WORDS..][..PART_WORDS]);
-            let ranks = if top {
-                &self.scratch.top_host.as_slice()[row * TOP_KEPT..][..TOP_KEPT]
             } else {
-                &[]
-            };
-            summary.append(plan, ranks, vocabulary, key, &mut out.signals)?;
-            out.push(if summary.finite { summary.token } else { 0 }, summary.finite);
+                let ranks = match top {
+                    true => &self.scratch.top_host.as_slice()[row * TOP_KEPT..][..TOP_KEPT],
+                    false => &[],
+                };
+                let mut summary = RowSummary::of(&self.scratch, row);
+                summary.finite = finite;
+                summary.append(plan, ranks, self.info.vocabulary as usize, key, score, &mut out.signals);
+            }
+            out.end_row();
         }
-        Ok(())
     }
 }
 
@@ -296,6 +348,16 @@ impl Runner for CudaRunner {
         Ok(())
     }
 
+    fn add_head(&mut self, name: &str, file: HeadFile) -> Result<(), HeadError> {
+        let target = HeadTarget {
+            hidden_size: self.network.sizes.hidden,
+            vocabulary: self.network.sizes.vocabulary,
+        };
+        self.graphs.clear();
+        let rows = self.scratch.logits_max();
+        self.heads.add(&self.stream, name, file, target, rows)
+    }
+
     fn step(
         &mut self,
         batch: &StepBatch,
@@ -304,29 +366,37 @@ impl Runner for CudaRunner {
         out: &mut StepOutput,
     ) -> Result<(), ModelError> {
         out.clear();
-        check::step(batch, asks, plans, &self.info, self.blocks, |_| false)?;
+        check::step(batch, asks, plans, &self.info, self.blocks, |name| self.heads.has(name))?;
         if batch.tokens.is_empty() {
             return Ok(());
         }
         self.stream.device().bind()?;
         let vocabulary = self.info.vocabulary as usize;
         let plan_of = |ask: &RowAsk<'_>| plans[ask.plan as usize].as_slice();
-        let host = |ask: &RowAsk<'_>| {
-            let free = ask.shaping.is_none() && ask.allowed.is_none();
-            let plain = ask.sampling.is_greedy() && free && ask.logprobs.is_none();
-            !plain || !top_fits(plan_of(ask), vocabulary)
-        };
+        let drawn = |ask: &RowAsk<'_>| !ask.sampling.is_greedy() || ask.shaping.is_some() || ask.allowed.is_some();
+        let host = |ask: &RowAsk<'_>| drawn(ask) || ask.logprobs.is_some() || !top_fits(plan_of(ask), vocabulary);
         self.on_host.clear();
         self.on_host
             .extend(asks.iter().enumerate().filter(|(_, ask)| host(ask)).map(|(row, _)| row));
-        let top = asks.iter().any(|ask| !host(ask) && top_needed(plan_of(ask)) > 0);
+        let asked = self.heads.ask(asks, plans, drawn);
+        let top = asked.logits || asks.iter().any(|ask| !host(ask) && top_needed(plan_of(ask)) > 0);
+        let early = if asked.drawn { Asked::default() } else { asked };
         // Whatever was put on the stream must be over before host memory it copies to is used again, failed or not.
         let started = self
             .start(batch, Bucket::exact(batch, top))
+            .and_then(|()| self.start_heads(asks.len(), early))
             .and_then(|()| self.copy_logits());
         let ended = self.stream.wait();
         started.and(ended)?;
-        self.read(batch, asks, plans, top, out)
+        self.sample(batch, asks, out);
+        if asked.drawn {
+            let given = self.heads.give_candidates(&self.stream, &out.candidates);
+            let started = given.and_then(|()| self.start_heads(asks.len(), asked));
+            let ended = self.stream.wait();
+            started.and(ended)?;
+        }
+        self.append(batch, asks, plans, top, out);
+        Ok(())
     }
 }
 

@@ -108,11 +108,30 @@ impl Scratch {
         self.metadata.address() + (index * size_of::<u32>()) as u64
     }
 
+    /// The largest logits of each row, once they are sorted out.
+    pub(super) fn largest(&self, sizes: &Sizes) -> &Buffer {
+        &self.ranks[largest_in(sizes.vocabulary)]
+    }
+
+    /// Rows of logits that there is room for.
+    pub(super) fn logits_max(&self) -> usize {
+        self.logits_max
+    }
+
     /// Tokens that may attend at once with so many partitions each.
     pub(super) fn tokens_attending(&self, sizes: &Sizes, partitions: usize) -> usize {
         let floats = self.sums.bytes() / size_of::<f32>();
         (floats / (partitions * sizes.heads * sizes.head_dim)).max(1)
     }
+}
+
+/// In which of [`Scratch::ranks`] sorting ends: it begins in the first, and every further round goes to the other.
+pub(super) fn largest_in(vocabulary: usize) -> usize {
+    let (mut chunks, mut place) = (vocabulary.div_ceil(SORTED), 0);
+    while chunks > 1 {
+        (chunks, place) = ((chunks * TOP_KEPT).div_ceil(SORTED), 1 - place);
+    }
+    place
 }
 
 /// Room for all partitions of at least one token, and of all tokens if that is not too much.

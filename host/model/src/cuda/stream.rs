@@ -103,8 +103,8 @@ impl Stream {
             *pointer = std::ptr::from_mut(word).cast();
         }
         let grid = (grid.0 as u32, grid.1 as u32, grid.2 as u32);
-        // SAFETY: the arguments are those of the kernel, in order and at least as wide (`forward` is the only caller with kernels of a
-        // model, `weights` with those that fill); buffers outlive the stream's work because steps end by waiting.
+        // SAFETY: the arguments are those of the kernel, in order and at least as wide (`forward` and `heads` are the only callers with
+        // kernels of a model, `weights` and `matrix` with those that fill); buffers outlive the stream's work because steps end by waiting.
         unsafe {
             let stream = self.raw();
             result::launch_kernel(

@@ -55,6 +55,6 @@ pub enum HeadError {
         what: String,
     },
     /// The runner of this model evaluates no heads.
-    #[error("this model's runner evaluates no heads; serve the model on the CPU")]
+    #[error("this model's runner evaluates no heads")]
     Runner,
 }

@@ -151,7 +151,7 @@ impl HeadFile {
     }
 
     /// Header and tensors by name.
-    pub(super) fn into_parts(self) -> (HeadHeader, HashMap<String, Shaped>) {
+    pub(crate) fn into_parts(self) -> (HeadHeader, HashMap<String, Shaped>) {
         let tensors = self.tensors.into_iter();
         (
             self.header,

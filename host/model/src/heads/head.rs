@@ -115,7 +115,10 @@ impl Head {
 }
 
 /// Whether the sizes that the head knows of its model are those of `target`.
-fn fits(file: &HeadFile, target: HeadTarget) -> Result<(), HeadError> {
+///
+/// # Errors
+/// [`HeadError::Model`] with the first size that differs.
+pub(crate) fn fits(file: &HeadFile, target: HeadTarget) -> Result<(), HeadError> {
     let header = file.header();
     let differs = |what: String| HeadError::Model {
         file: file.file().to_owned(),

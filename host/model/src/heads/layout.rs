@@ -78,7 +78,7 @@ fn projections(list: &mut List, header: &HeadHeader, dim: usize) {
 }
 
 /// The layer norm of an input. A classifier of the hidden state alone has one without a suffix.
-pub(super) fn norm_name(inputs: &[HeadInput], input: HeadInput) -> &'static str {
+pub(crate) fn norm_name(inputs: &[HeadInput], input: HeadInput) -> &'static str {
     match (inputs, input) {
         ([HeadInput::Hidden], _) => "layer_norm",
         (_, HeadInput::Token) => "layer_norm_token",

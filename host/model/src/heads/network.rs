@@ -9,13 +9,13 @@ use super::layout::norm_name;
 use crate::ops;
 
 /// PyTorch's default, with which the published heads were trained.
-pub(super) const LAYER_NORM_EPS: f64 = 1e-5;
+pub(crate) const LAYER_NORM_EPS: f64 = 1e-5;
 
 /// Weights of a head by name, taken out as the network is put together.
 pub(super) struct Tensors(pub(super) HashMap<String, Shaped>);
 
 /// A shape and elements, row-major.
-pub(super) type Shaped = (Vec<usize>, Vec<f32>);
+pub(crate) type Shaped = (Vec<usize>, Vec<f32>);
 
 impl Tensors {
     fn take(&mut self, name: &str) -> Result<Tensor> {

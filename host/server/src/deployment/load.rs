@@ -88,6 +88,7 @@ impl DeploymentFile {
         let on_fault = self.failure_mode()?;
         let mut models = Models::load(self)?;
         let heads = heads::load(self, &mut models.runners)?;
+        let kv_tokens = models.kv_tokens(self)?;
         let loaded: Vec<_> = self
             .models
             .iter()
@@ -102,7 +103,7 @@ impl DeploymentFile {
         let host = PolicyHost::new(self.policy.limits.policy_limits()).map_err(DeploymentError::PolicyHost)?;
         let first = self.policy(&host, &deployment)?;
         let generation = first.as_ref().map(|first| first.generation.clone());
-        let limits = self.limits.engine(models.kv_tokens);
+        let limits = self.limits.engine(kv_tokens);
         let engine_models = loaded.iter().zip(models.runners);
         let template = self.template(&models.tokenizer)?;
         let parts = EngineParts {

@@ -20,8 +20,7 @@ const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(super) struct Models {
     pub(super) runners: Vec<Box<dyn Runner>>,
     pub(super) tokenizer: Tokenizer,
-    /// Tokens in every model's KV pool.
-    pub(super) kv_tokens: usize,
+    devices: Devices,
 }
 
 impl Models {
@@ -90,10 +89,15 @@ impl Models {
         });
         let runners = runners.collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
-            kv_tokens: devices.kv_tokens(file, &runners)?,
             runners,
             tokenizer,
+            devices,
         })
+    }
+
+    /// Tokens in every model's KV pool. Asked for once everything else is on the devices, heads too.
+    pub(super) fn kv_tokens(&self, file: &DeploymentFile) -> Result<usize, DeploymentError> {
+        self.devices.kv_tokens(file, &self.runners)
     }
 }
 

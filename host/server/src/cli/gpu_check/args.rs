@@ -10,7 +10,7 @@ pub(in crate::cli) const GPU_CHECK_EXAMPLES: &str = "\
 Examples:
   tokenrouter-host gpu-check
       Everything, in under eight minutes on a device with 80 GB or more.
-  tokenrouter-host gpu-check --only products,models
+  tokenrouter-host gpu-check --only products,models,heads
       Whether the results are right; needs some hundred megabytes.
   tokenrouter-host gpu-check --only steps --json steps.json
       How long steps take, with all numbers in a file.";
@@ -36,6 +36,8 @@ pub(super) enum Part {
     Products,
     /// Whole models against the CPU's, and against themselves in other batches, with graphs and without
     Models,
+    /// Scores of heads against the CPU's, and against themselves in other batches, with graphs and without
+    Heads,
     /// How long steps of Qwen3-0.6B and Qwen3-32B take, with random weights
     Steps,
     /// Both models on the device behind the engine, under several launch rules
@@ -47,6 +49,7 @@ impl Part {
         match self {
             Self::Products => "products",
             Self::Models => "models",
+            Self::Heads => "heads",
             Self::Steps => "steps",
             Self::Serving => "serving",
         }
@@ -56,7 +59,7 @@ impl Part {
 impl GpuCheckArgs {
     /// The parts to run, what is right before what is fast.
     pub(super) fn parts(&self) -> Vec<Part> {
-        let all = [Part::Products, Part::Models, Part::Steps, Part::Serving];
+        let all = [Part::Products, Part::Models, Part::Heads, Part::Steps, Part::Serving];
         all.into_iter()
             .filter(|part| self.only.is_empty() || self.only.contains(part))
             .collect()

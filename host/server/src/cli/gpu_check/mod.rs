@@ -4,6 +4,7 @@
 //! the device itself.
 
 mod args;
+mod heads;
 mod models;
 mod probe;
 mod products;
@@ -31,6 +32,7 @@ pub(super) fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
         let done = match part {
             Part::Products => products::run(&device, &mut report),
             Part::Models => models::run(&device, &mut report),
+            Part::Heads => heads::run(&device, &mut report),
             Part::Steps => steps::run(&device, &mut report),
             Part::Serving => serving::run(&device, &mut report),
         };

@@ -11,15 +11,16 @@ use crate::policies::{BreakerLimits, ManagerSettings, SigningKey, parse_key};
 
 /// The admin API and the policies that it brings.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminEntry {
     /// Address and port of the admin API, `HOST:PORT`; without it there is none.
     pub listen: Option<String>,
-    /// File of the admin keys, relative to the deployment's folder.
+    /// File of the admin keys, one a line as KEY or as NAME KEY, relative to this file.
     pub key_file: Option<PathBuf>,
     /// Serve without a key. Only at a loopback address.
     pub without_key: bool,
-    /// Folder in which uploads and activations survive a restart, relative to the deployment's folder.
+    /// Folder in which uploads and activations survive a restart, with the audit log; relative to this file.
     pub state_dir: Option<PathBuf>,
     /// Public ed25519 keys by name, 64 hexadecimal digits each.
     pub signing_keys: BTreeMap<String, String>,
@@ -27,9 +28,9 @@ pub struct AdminEntry {
     pub require_signature: bool,
     /// How long requests of a policy that was replaced may go on with it, seconds.
     pub swap_drain_s_max: Whole<0, 86_400>,
-    /// Faults after which a policy is taken out…
+    /// Faults within `faults_s` after which a policy is taken out, and the one before it serves again.
     pub faults_max: Whole<1, 1_000_000>,
-    /// …if they come within this time, seconds.
+    /// The time within which faults count together, seconds.
     pub faults_s: Whole<1, 3_600>,
 }
 

@@ -65,11 +65,12 @@ impl fmt::Display for DeviceName {
 
 /// How models run on GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct CudaEntry {
-    /// How much of a device's memory may be taken, in per cent.
+    /// How much of a device's memory weights and KV may take, per cent.
     pub memory_percent: Whole<1, 100>,
-    /// Steps of up to so many new tokens run as CUDA graphs.
+    /// Steps of up to so many new tokens run as CUDA graphs; 0: none do.
     pub graph_tokens_max: Whole<0, 1_024>,
     /// Graphs that are kept of each model.
     pub graphs_max: Whole<0, 4_096>,

@@ -19,14 +19,15 @@ pub const BUILT_IN: &str = include_str!("../../../../config/tiny.toml");
 
 /// A deployment file. Keys that are not known are errors.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeploymentFile {
-    /// The name that clients use.
+    /// What clients write in `model`: 1 to 64 ASCII letters, digits, `.`, `_` or `-`.
     pub name: String,
-    /// A chat template instead of the models' own, relative to this file.
+    /// File of a chat template (Jinja) instead of the models' own, relative to this file.
     #[serde(default)]
     pub chat_template: Option<PathBuf>,
-    /// The models, by custom from the smallest to the largest.
+    /// The models, 1 to 8, by custom from the smallest to the largest. All must have the same vocabulary.
     pub models: Vec<ModelEntry>,
     /// Heads whose scores the policy may ask for.
     #[serde(default)]
@@ -59,20 +60,23 @@ pub struct DeploymentFile {
 
 /// One model.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ModelEntry {
-    /// Its name in the deployment.
+    /// Its name in the deployment: 1 to 64 ASCII letters, digits, `.`, `_` or `-`.
     pub name: String,
-    /// Where it comes from.
+    /// Where it comes from: `embedded:tiny/NAME`, or, relative to this file, a folder in Hugging Face's layout or a GGUF file;
+    /// `simulated:MS` is a clock in place of a model, whose steps take MS milliseconds.
     pub source: ModelSource,
-    /// What it runs on.
+    /// What it runs on: `cpu`, or `cuda:N` for an NVIDIA GPU, from 0 on.
     #[serde(default)]
     pub device: DeviceName,
     /// Threads of a step on the CPU.
     #[serde(default = "one_thread")]
     pub threads: NonZeroU16,
-    /// How weights are held on the CPU.
+    /// How weights are held on the CPU: `auto` (as the file has them), `f32`, `q8_0` (8.5 bits a number) or `q4` (5 bits).
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "String", extend("default" = "auto")))]
     pub weights: WeightFormat,
 }
 
@@ -92,27 +96,29 @@ impl ModelEntry {
 
 /// One head.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HeadEntry {
     /// Its name in the deployment, by which a policy asks for its score.
     pub name: String,
     /// The model at whose steps it is evaluated.
     pub model: String,
-    /// Its file.
+    /// Its file, relative to this file, or `embedded:tiny/NAME`.
     pub file: PathBuf,
 }
 
 /// The routing policy.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyEntry {
-    /// A built-in name, a path, or `none`.
+    /// The name of a policy of the binary, a .wasm file relative to this file, or `none`: the first model answers alone.
     pub plugin: String,
-    /// The failure mode.
+    /// What happens to a request whose policy fails: it ends with an error, the model at hand goes on, or it moves to a model.
     pub on_failure: OnFailure,
-    /// The policy's options.
+    /// Options of the policy, by name; `tokenrouter-host policy inspect NAME` shows what there is.
     pub options: BTreeMap<String, OptionValue>,
-    /// What requests may set of them.
+    /// What requests may set of them, by name: nothing, all that the policy takes (the default), or numbers within bounds.
     pub request_options: RequestOptions,
     /// Bounds of this policy and of every one that is uploaded.
     pub limits: PolicyLimitsEntry,
@@ -137,6 +143,7 @@ impl Default for PolicyEntry {
 
 /// What happens to a request whose policy fails.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(untagged, expecting = "\"fail\", \"stay\" or { fallback = \"MODEL\" }")]
 pub enum OnFailure {
     /// A mode without a parameter.
@@ -147,6 +154,7 @@ pub enum OnFailure {
 
 /// A failure mode without a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailureMode {
     /// The request ends with an error.
@@ -157,6 +165,7 @@ pub enum OnFailureMode {
 
 /// The model that takes requests over whose policy fails.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
 #[serde(deny_unknown_fields)]
 pub struct Fallback {
     /// Its name.
@@ -181,29 +190,33 @@ impl std::fmt::Display for OnFailure {
 
 /// When idle models launch.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LaunchEntry {
-    /// The rule.
+    /// When an idle model starts its next step: `lookahead`, `eager`, `threshold` (planned while serving), `threshold:B0,B1,…` (requests
+    /// for each model), `step-sync` or `model-sync`.
     pub rule: Launch,
-    /// Whether a model writes on while another decides about its last candidate.
+    /// Whether a model writes on while another decides about its last candidate: `off`, `auto`, or `window:K`, at most K tokens ahead
+    /// (1 to 64).
     pub optimistic: OptimisticSetting,
 }
 
 /// Bounds of the engine and of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsEntry {
     /// Requests that run at once.
     pub requests_running_max: Whole<1, 65_536>,
-    /// Requests that wait to start.
+    /// Requests that wait to start; one more is answered with 429.
     pub requests_waiting_max: Whole<0, 1_048_576>,
-    /// Tokens in the KV pool of each model; without it, as many as the models' devices have room for.
+    /// Tokens in the KV pool of each model; without it 16384 on the CPU, and as many as all devices have room for on GPUs.
     pub kv_tokens: Option<Whole<16, 1_073_741_824>>,
-    /// How much of it may be promised to running requests, in per cent.
+    /// How much of the KV pool may be promised to running requests, per cent.
     pub kv_promised_percent: Whole<100, 10_000>,
     /// Requests in one step.
     pub rows_max: Whole<1, 65_536>,
-    /// Tokens that long stretches may add to a step.
+    /// Tokens of prompts that may join one step, so that long prompts do not stall the others.
     pub long_tokens_max: Whole<1, 1_048_576>,
     /// How long a model may take for one step before it counts as stalled, seconds.
     pub stall_s_max: Whole<1, 3_600>,
@@ -234,11 +247,12 @@ impl Default for LimitsEntry {
 
 /// The HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerEntry {
-    /// Address and port, `HOST:PORT`.
+    /// Address and port, `HOST:PORT`; port 0 takes a free one.
     pub listen: String,
-    /// How long running requests may take to finish at the end, seconds.
+    /// How long running requests may take to finish after Ctrl-C or SIGTERM, seconds.
     pub drain_s_max: Whole<0, 86_400>,
     /// How long a request's headers may take, seconds.
     pub header_s_max: Whole<1, 3_600>,
@@ -246,22 +260,23 @@ pub struct ServerEntry {
     pub body_s_max: Whole<1, 3_600>,
     /// How large a request's headers may be, bytes.
     pub header_bytes_max: Whole<8_192, 1_048_576>,
-    /// How long bytes may wait for a client to read, seconds.
+    /// How long bytes may wait for a client to read them, seconds; then its connection ends and its request is cancelled.
     pub write_s_max: Whole<1, 3_600>,
     /// How long a stream may be silent before a comment is sent, seconds.
     pub event_silence_s_max: Whole<1, 3_600>,
-    /// Connections at once.
+    /// Connections at once; further ones wait to be accepted.
     pub connections_max: Whole<1, 1_048_576>,
-    /// File of the keys that clients need, relative to the deployment's folder; without it nobody needs one.
+    /// File of the keys that clients need, one a line as KEY or as NAME KEY, relative to this file; without it nobody needs one.
     pub api_key_file: Option<PathBuf>,
-    /// Origins whose web pages may read answers.
+    /// Origins whose web pages may read answers; `*` for all.
     pub cors_origins: Vec<String>,
     /// Certificate and key, for HTTPS.
     pub tls: Option<TlsEntry>,
 }
 
-/// HTTPS. Both are PEM files, relative to the deployment's folder.
+/// HTTPS. Both are PEM files, relative to this file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TlsEntry {
     /// The server's certificate, followed by those between it and a root.

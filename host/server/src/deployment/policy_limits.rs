@@ -7,13 +7,14 @@ use super::Whole;
 
 /// Bounds of every policy of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyLimitsEntry {
     /// Largest component, bytes.
     pub component_bytes_max: Whole<1, 67_108_864>,
     /// Longest compilation, milliseconds.
     pub compile_ms_max: Whole<1, 600_000>,
-    /// Linear memory of an instance, in pages of 64 KiB.
+    /// Linear memory of an instance, pages of 64 KiB.
     pub memory_pages_max: Whole<1, 16_384>,
     /// Deadline of `route`, `send`, `receive` and `admit`, milliseconds.
     pub call_ms_max: Whole<1, 60_000>,

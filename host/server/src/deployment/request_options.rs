@@ -9,6 +9,7 @@ use tokenrouter_policy::{OptionInfo, Setting, Value};
 
 /// An option's bounds in requests, as the deployment file writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "false, or { min = NUMBER, max = NUMBER }")]
 pub enum RequestOption {
     /// `false`: no request may set it. `true`: any value that the policy takes.
@@ -19,6 +20,7 @@ pub enum RequestOption {
 
 /// Bounds of a number; one that is left out is none.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OptionRange {
     /// The least value.
@@ -39,6 +41,7 @@ fn infinity() -> f64 {
 
 /// What requests may set, by option. Options that are not named may be set as the policy allows.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct RequestOptions(BTreeMap<String, RequestOption>);
 

@@ -5,6 +5,7 @@ use tokenrouter_policy::{Setting, Value};
 
 /// A value as a deployment file writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(
     untagged,
     expecting = "a boolean, a number, a text, a list of numbers or a list of texts"

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 /// A whole number from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(try_from = "i64")]
 pub struct Whole<const MIN: u32, const MAX: u32>(u32);
 

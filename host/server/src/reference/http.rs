@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-const REFERENCE: &str = "../../docs/http-reference.md";
-/// Set to anything, the test writes the page instead of comparing it.
-const UPDATE: &str = "TOKENROUTER_UPDATE_REFERENCE";
+use super::{cell, hold, words};
 
 const HEAD: &str = "\
 # HTTP reference
@@ -161,31 +159,10 @@ fn kind(schema: &Value) -> String {
     if text.is_empty() { "any".to_owned() } else { text }
 }
 
-fn words(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-/// As a table's cell can have it.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
-}
-
 #[test]
 fn the_reference_of_the_api_is_what_the_api_says() {
-    let (path, text) = (format!("{}/{REFERENCE}", env!("CARGO_MANIFEST_DIR")), reference());
-    if std::env::var_os(UPDATE).is_some() {
-        std::fs::write(&path, &text).expect("the page can be written");
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    let differing = committed
-        .lines()
-        .zip(text.lines())
-        .position(|(left, right)| left != right);
-    assert!(
-        committed == text,
-        "docs/http-reference.md is not what the API says from line {} on; run `{UPDATE}=1 cargo test --release --lib reference`",
-        differing.map_or(committed.lines().count().min(text.lines().count()), |line| line) + 1
-    );
+    let text = reference();
+    hold("docs/http-reference.md", &text);
     for path in ["/v1/completions", "/timeline", "/admin/policies/{name}/activate"] {
         assert!(text.contains(&format!("{path}`\n")), "{path} is not in the reference");
     }

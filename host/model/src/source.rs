@@ -140,6 +140,21 @@ impl Source {
         Ok(weights)
     }
 
+    /// The files that the model cannot do without, whether they are there or not; none for a model of the binary.
+    ///
+    /// # Errors
+    /// When an index of shards cannot be read.
+    pub fn files(&self) -> Result<Vec<PathBuf>, ModelError> {
+        match self {
+            Source::Embedded(_) => Ok(Vec::new()),
+            Source::Gguf(path) => Ok(vec![path.clone()]),
+            Source::Folder(folder) => {
+                let small = [CONFIG, TOKENIZER].map(str::to_owned).into_iter();
+                Ok(small.chain(shards(folder)?).map(|name| folder.join(name)).collect())
+            }
+        }
+    }
+
     /// The safetensors files with the weights, for readers of their own.
     ///
     /// # Errors

@@ -48,4 +48,5 @@ pub use bucket::GraphLimits;
 pub use device::Device;
 pub use error::CudaError;
 pub use runner::{CudaOptions, CudaRunner};
+pub use sizes::kv_bytes_per_token;
 pub use tensors::Tensors;

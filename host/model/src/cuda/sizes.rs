@@ -90,6 +90,14 @@ impl Sizes {
     }
 }
 
+/// Bytes of a model's KV pool per position on a device, all layers together.
+///
+/// # Errors
+/// [`CudaError::Sizes`] when no kernel takes the model: says which size, and what would be right.
+pub fn kv_bytes_per_token(config: &DecoderConfig) -> Result<u64, CudaError> {
+    Ok(Sizes::of(config)?.kv_bytes_per_token())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

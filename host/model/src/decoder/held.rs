@@ -44,6 +44,13 @@ impl Default for CpuOptions {
     }
 }
 
+/// A matrix of the decoder that still lies in its file, or several that become one.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) parts: Vec<FileMatrix>,
+    pub(super) order: Order,
+}
+
 /// The choice for one group of matrices.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
@@ -53,8 +60,17 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    pub(super) fn matrix(self, parts: &[FileMatrix], order: Order) -> Result<Matrix, ModelError> {
-        let held = match self.format {
+    pub(super) fn matrix(self, matrix: &Parts) -> Result<Matrix, ModelError> {
+        Matrix::new(&matrix.parts, matrix.order, self.held(&matrix.parts))
+    }
+
+    /// Bytes that [`Choice::matrix`] will hold.
+    pub(super) fn bytes(self, matrix: &Parts) -> u64 {
+        Matrix::planned_bytes(&matrix.parts, matrix.order, self.held(&matrix.parts))
+    }
+
+    fn held(self, parts: &[FileMatrix]) -> Held {
+        match self.format {
             WeightFormat::F32 => Held::F32,
             WeightFormat::Q8 => Held::Q8,
             WeightFormat::Q4 if self.table => Held::Q8,
@@ -69,7 +85,6 @@ impl Choice {
                     (false, false) => Held::F32,
                 }
             }
-        };
-        Matrix::new(parts, order, held)
+        }
     }
 }

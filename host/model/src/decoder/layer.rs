@@ -3,16 +3,15 @@
 use tokenrouter_core::step::StepBatch;
 
 use super::attention::{attention, store_kv};
+use super::files::LayerFiles;
 use super::heads::{HeadNorms, Prepare};
 use super::held::Choice;
 use super::norm::rms_norm;
 use super::scratch::Scratch;
 use super::shape::HeadShape;
-use crate::config::DecoderConfig;
 use crate::cpu::{ActivationBlock, Pool};
 use crate::error::ModelError;
-use crate::matrix::{Held, Input, Matrix, Order, Then, quantise};
-use crate::weights::Weights;
+use crate::matrix::{Held, Input, Matrix, Then, quantise};
 
 /// Weights of a layer. Projections of the same input are one matrix, so that the input is read once.
 #[derive(Debug)]
@@ -40,60 +39,18 @@ pub(super) struct Step<'a> {
 }
 
 impl Layer {
-    /// Takes layer `index` out of the weights.
-    pub(super) fn new(
-        config: &DecoderConfig,
-        weights: &mut Weights,
-        index: usize,
-        choice: Choice,
-    ) -> Result<Self, ModelError> {
-        let shape = HeadShape::of(config);
-        let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-        let (q, kv) = (shape.q_width(), shape.kv_width());
-        let name = |part: &str, kind: &str| format!("model.layers.{index}.{part}.{kind}");
-        let mut vector = |part: &str, kind: &str, len: usize| weights.take(&name(part, kind), &[len]);
-        let attention_norm = vector("input_layernorm", "weight", hidden)?;
-        let feed_forward_norm = vector("post_attention_layernorm", "weight", hidden)?;
-        let head_norms = match config.head_norms() {
-            false => None,
-            true => Some(HeadNorms {
-                q: vector("self_attn.q_norm", "weight", shape.head_dim)?,
-                k: vector("self_attn.k_norm", "weight", shape.head_dim)?,
-            }),
-        };
-        let qkv_bias = match config.qkv_bias() {
-            false => None,
-            true => {
-                let mut all = vector("self_attn.q_proj", "bias", q)?;
-                all.extend(vector("self_attn.k_proj", "bias", kv)?);
-                all.extend(vector("self_attn.v_proj", "bias", kv)?);
-                Some(all)
-            }
-        };
-        let attention_out_bias = match config.output_bias {
-            false => None,
-            true => Some(vector("self_attn.o_proj", "bias", hidden)?),
-        };
-        let mut matrix = |parts: &[(&str, usize)], k: usize, order: Order| {
-            let take = |(part, rows): &(&str, usize)| weights.take_matrix(&name(part, "weight"), *rows, k);
-            choice.matrix(&parts.iter().map(take).collect::<Result<Vec<_>, _>>()?, order)
-        };
-        let qkv = [
-            ("self_attn.q_proj", q),
-            ("self_attn.k_proj", kv),
-            ("self_attn.v_proj", kv),
-        ];
-        let gate_up = [("mlp.gate_proj", inner), ("mlp.up_proj", inner)];
+    /// Lays a layer's matrices out.
+    pub(super) fn new(files: LayerFiles, choice: Choice) -> Result<Self, ModelError> {
         Ok(Self {
-            attention_norm,
-            qkv: matrix(&qkv, hidden, Order::Joined)?,
-            qkv_bias,
-            head_norms,
-            attention_out: matrix(&[("self_attn.o_proj", hidden)], q, Order::Joined)?,
-            attention_out_bias,
-            feed_forward_norm,
-            gate_up: matrix(&gate_up, hidden, Order::InTurn)?,
-            down: matrix(&[("mlp.down_proj", hidden)], inner, Order::Joined)?,
+            qkv: choice.matrix(&files.qkv)?,
+            attention_out: choice.matrix(&files.attention_out)?,
+            gate_up: choice.matrix(&files.gate_up)?,
+            down: choice.matrix(&files.down)?,
+            attention_norm: files.attention_norm,
+            qkv_bias: files.qkv_bias,
+            head_norms: files.head_norms,
+            attention_out_bias: files.attention_out_bias,
+            feed_forward_norm: files.feed_forward_norm,
         })
     }
 

@@ -10,6 +10,7 @@
 //! A step allocates nothing once its buffers have grown to its size.
 
 mod attention;
+mod files;
 mod heads;
 mod held;
 mod kv;
@@ -19,6 +20,7 @@ mod rotary;
 mod scratch;
 mod shape;
 
+pub use files::DecoderFiles;
 pub use held::{CpuOptions, WeightFormat};
 pub use kv::KvPool;
 pub(crate) use rotary::Rotary;
@@ -29,7 +31,7 @@ use tokenrouter_core::step::StepBatch;
 use crate::config::DecoderConfig;
 use crate::cpu::Pool;
 use crate::error::ModelError;
-use crate::matrix::{Held, Matrix, Order, Then};
+use crate::matrix::{Held, Matrix, Then};
 use crate::weights::Weights;
 use held::Choice;
 use layer::{Layer, Step, product};
@@ -80,21 +82,21 @@ impl Decoder {
         weights: &mut Weights,
         options: CpuOptions,
     ) -> Result<Self, ModelError> {
-        let (vocabulary, hidden) = (config.vocab_size, config.hidden_size);
+        Self::from_files(config, DecoderFiles::take(config, weights)?, options)
+    }
+
+    /// The same from weights that have been checked.
+    ///
+    /// # Errors
+    /// When a quantised block cannot be taken apart; when the system gives no threads.
+    pub fn from_files(config: &DecoderConfig, files: DecoderFiles, options: CpuOptions) -> Result<Self, ModelError> {
         let choice = |table: bool| Choice {
             format: options.weights,
             table,
         };
-        let mut table = |name: &str| {
-            let matrix = weights.take_matrix(name, vocabulary, hidden)?;
-            choice(true).matrix(&[matrix], Order::Joined)
-        };
-        let embedding = table("model.embed_tokens.weight")?;
-        let head = match config.tie_word_embeddings {
-            true => None,
-            false => Some(table("lm_head.weight")?),
-        };
-        let layers = (0..config.num_hidden_layers).map(|index| Layer::new(config, weights, index, choice(false)));
+        let embedding = choice(true).matrix(&files.embedding)?;
+        let head = files.head.map(|head| choice(true).matrix(&head)).transpose()?;
+        let layers = files.layers.into_iter().map(|layer| Layer::new(layer, choice(false)));
         let layers = layers.collect::<Result<_, _>>()?;
         let pool = Pool::new(options.threads).map_err(|source| ModelError::Threads {
             threads: options.threads,
@@ -103,7 +105,7 @@ impl Decoder {
         Ok(Self {
             embedding,
             layers,
-            norm: weights.take("model.norm.weight", &[hidden])?,
+            norm: files.norm,
             head,
             rotary: Rotary::new(config),
             shape: HeadShape::of(config),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 
 use super::error::HeadError;
+use super::head::HeadTarget;
 use super::header::HeadHeader;
 use super::layout::{self, TensorSpec};
 use super::network::Shaped;
@@ -89,6 +90,47 @@ impl HeadFile {
             header,
             tensors,
         })
+    }
+
+    /// Whether the sizes that the head knows of its model are those of `target`.
+    ///
+    /// # Errors
+    /// [`HeadError::Model`] when they are not.
+    pub fn fits(&self, target: HeadTarget) -> Result<(), HeadError> {
+        let header = self.header();
+        let differs = |what: String| HeadError::Model {
+            file: self.file().to_owned(),
+            what: match &header.model.name {
+                Some(name) => format!("{what} (the head was made for \"{name}\")"),
+                None => what,
+            },
+        };
+        let HeadTarget {
+            hidden_size,
+            vocabulary,
+        } = target;
+        match header.model.hidden_size {
+            Some(found) if found != hidden_size => {
+                return Err(differs(format!(
+                    "the head reads hidden states of {found} numbers, those of the model have {hidden_size}"
+                )));
+            }
+            _ => {}
+        }
+        match header.model.vocabulary {
+            Some(found) if found != vocabulary => {
+                return Err(differs(format!(
+                    "the head is for a vocabulary of {found} tokens, that of the model has {vocabulary}"
+                )));
+            }
+            _ => {}
+        }
+        match header.top_logits {
+            Some(top) if top > vocabulary => Err(differs(format!(
+                "the head reads the {top} largest logits, the model has {vocabulary}"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The bytes of the file, the same for the same head.

@@ -46,7 +46,7 @@ impl Head {
     /// # Errors
     /// [`HeadError::Model`] when it was made for another model.
     pub fn new(file: HeadFile, target: HeadTarget) -> Result<Self, HeadError> {
-        fits(&file, target)?;
+        file.fits(target)?;
         let (header, tensors) = file.into_parts();
         let network = Evaluator::new(&header, &mut Tensors(tensors)).map_err(ModelError::from)?;
         Ok(Self { header, network })
@@ -111,47 +111,6 @@ impl Head {
             }
         }
         Ok(Tensor::from_vec(values, (rows.len(), top), &Device::Cpu)?)
-    }
-}
-
-/// Whether the sizes that the head knows of its model are those of `target`.
-///
-/// # Errors
-/// [`HeadError::Model`] with the first size that differs.
-pub(crate) fn fits(file: &HeadFile, target: HeadTarget) -> Result<(), HeadError> {
-    let header = file.header();
-    let differs = |what: String| HeadError::Model {
-        file: file.file().to_owned(),
-        what: match &header.model.name {
-            Some(name) => format!("{what} (the head was made for \"{name}\")"),
-            None => what,
-        },
-    };
-    let HeadTarget {
-        hidden_size,
-        vocabulary,
-    } = target;
-    match header.model.hidden_size {
-        Some(found) if found != hidden_size => {
-            return Err(differs(format!(
-                "the head reads hidden states of {found} numbers, those of the model have {hidden_size}"
-            )));
-        }
-        _ => {}
-    }
-    match header.model.vocabulary {
-        Some(found) if found != vocabulary => {
-            return Err(differs(format!(
-                "the head is for a vocabulary of {found} tokens, that of the model has {vocabulary}"
-            )));
-        }
-        _ => {}
-    }
-    match header.top_logits {
-        Some(top) if top > vocabulary => Err(differs(format!(
-            "the head reads the {top} largest logits, the model has {vocabulary}"
-        ))),
-        _ => Ok(()),
     }
 }
 

@@ -27,7 +27,6 @@ pub mod train;
 
 pub use error::HeadError;
 pub use file::{HEADER_KEY, HeadFile};
-pub(crate) use head::fits;
 pub use head::{Head, HeadStep, HeadTarget};
 pub use header::{Activation, FORMAT, HeadHeader, HeadInput, HeadKind, HeadModel, LAYERS_MAX, Network, WIDTH_MAX};
 pub(crate) use layout::norm_name;

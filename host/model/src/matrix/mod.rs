@@ -80,6 +80,18 @@ impl Matrix {
         })
     }
 
+    /// Bytes that the numbers of a matrix of `parts` take, without reading them: [`Matrix::bytes`] of [`Matrix::new`].
+    pub(crate) fn planned_bytes(parts: &[FileMatrix], order: Order, held: Held) -> u64 {
+        let k = parts.first().map_or(0, FileMatrix::k);
+        let rows = pack::padded_rows(parts, order);
+        let blocks = (rows / PANEL * k.div_ceil(BLOCK)) as u64;
+        match held {
+            Held::F32 => (rows * k * size_of::<f32>()) as u64,
+            Held::Q8 => blocks * Q8_BLOCK_BYTES as u64,
+            Held::Q4 => blocks * Q4_BLOCK_BYTES as u64,
+        }
+    }
+
     /// Rows of weights.
     pub(crate) fn rows(&self) -> usize {
         self.n

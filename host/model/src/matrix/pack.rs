@@ -42,6 +42,21 @@ pub(super) fn lines(parts: &[FileMatrix], order: Order) -> Vec<Option<(usize, us
     lines
 }
 
+/// How many [`lines`] there are.
+pub(super) fn padded_rows(parts: &[FileMatrix], order: Order) -> usize {
+    match order {
+        Order::Joined => parts
+            .iter()
+            .map(FileMatrix::rows)
+            .sum::<usize>()
+            .next_multiple_of(PANEL),
+        Order::InTurn => {
+            let rows = parts.iter().map(FileMatrix::rows).max().unwrap_or(0);
+            rows.next_multiple_of(PANEL) * parts.len()
+        }
+    }
+}
+
 /// 32 numbers of a row: `scale * q + offset`.
 #[derive(Clone, Copy, Default)]
 struct Block {

@@ -18,6 +18,7 @@ use super::chat::{CHAT_EXAMPLES, ChatArgs};
 use super::eval::{EVAL_EXAMPLES, EvalArgs};
 use super::gpu_check::{GPU_CHECK_EXAMPLES, GpuCheckArgs};
 use super::heads::{HEADS_EXAMPLES, HeadsArgs};
+use super::models::{MODELS_EXAMPLES, ModelsArgs};
 use super::plan::{PLAN_EXAMPLES, PlanArgs};
 use super::policy::{POLICY_EXAMPLES, PolicyArgs};
 use super::record::RecordArgs;
@@ -74,6 +75,9 @@ pub(super) enum Command {
     /// Upload, activate, try and roll back policies of a running host
     #[command(after_help = ADMIN_EXAMPLES)]
     Admin(AdminArgs),
+    /// Fetch models from the Hugging Face hub, and list those that are here
+    #[command(after_help = MODELS_EXAMPLES)]
+    Models(ModelsArgs),
     /// Predict throughput for delayed batching, and the threshold to wait for
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(PlanArgs),

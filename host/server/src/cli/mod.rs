@@ -15,6 +15,7 @@ mod gpu_check;
 mod heads;
 mod logging;
 mod measure;
+mod models;
 mod output;
 mod parallel;
 mod plan;
@@ -59,6 +60,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
         Some(Command::Serve(args)) => serve::serve(args),
         Some(Command::Admin(args)) => admin::run(&args),
+        Some(Command::Models(args)) => models::run(&args),
         Some(Command::Plan(args)) => plan::run(&args),
         Some(Command::Calibrate(args)) => calibrate::run(&args),
         Some(Command::Eval(args)) => eval::run(&args),

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::Deserialize;
 use tokenrouter_core::ModelIndex;
-use tokenrouter_model::cuda::{CudaOptions, CudaRunner, Device, GraphLimits, budget};
-use tokenrouter_model::{ModelError, Runner, Source};
+use tokenrouter_model::cuda::{CudaError, CudaOptions, CudaRunner, Device, GraphLimits, budget};
+use tokenrouter_model::{ModelError, ModelInfo, Runner, Source};
 
 use super::{DeploymentError, DeploymentFile, Whole};
 
@@ -112,30 +112,33 @@ impl Devices {
         index: ModelIndex,
         options: CudaOptions,
     ) -> Result<Box<dyn Runner>, ModelError> {
-        let device = match self.0.get(&ordinal) {
-            Some(device) => device.clone(),
-            None => {
-                let device = Device::open(ordinal)?;
-                self.0.insert(ordinal, device.clone());
-                device
-            }
-        };
+        let device = self.open(ordinal)?;
         Ok(Box::new(CudaRunner::load(&device, source, index, options)?))
     }
 
-    /// Tokens in every model's pool: what the file says, else what all devices have room for, but no more than running
-    /// requests could use. `runners` are the models of the file, loaded.
+    /// A device, opened once.
+    ///
+    /// # Errors
+    /// No driver, no such device, or one that cannot run the kernels.
+    pub(super) fn open(&mut self, ordinal: usize) -> Result<Device, CudaError> {
+        if let Some(device) = self.0.get(&ordinal) {
+            return Ok(device.clone());
+        }
+        let device = Device::open(ordinal)?;
+        self.0.insert(ordinal, device.clone());
+        Ok(device)
+    }
+
+    /// Tokens in every model's pool: what the file says, else what all open devices have room for, but no more than running
+    /// requests could use. `infos` are the models of the file; `coming_bytes` is what a device will still take for weights.
     pub(super) fn kv_tokens(
         &self,
         file: &DeploymentFile,
-        runners: &[Box<dyn Runner>],
+        infos: &[&ModelInfo],
+        coming_bytes: impl Fn(usize) -> u64,
     ) -> Result<usize, DeploymentError> {
         let given = file.limits.kv_tokens.map(Whole::size);
-        let context_max = runners
-            .iter()
-            .map(|runner| runner.info().context_max as usize)
-            .min()
-            .unwrap_or(0);
+        let context_max = infos.iter().map(|info| info.context_max as usize).min().unwrap_or(0);
         let used_max = file.limits.requests_running_max.size().saturating_mul(context_max);
         let mut tokens = if self.0.is_empty() {
             KV_TOKENS_CPU
@@ -147,15 +150,15 @@ impl Devices {
             let here = file
                 .models
                 .iter()
-                .zip(runners)
+                .zip(infos)
                 .filter(|(entry, _)| entry.device == DeviceName::Cuda(*ordinal));
             let memory = budget::DeviceMemory {
                 device: DeviceName::Cuda(*ordinal).to_string(),
                 total_bytes,
-                taken_bytes: total_bytes.saturating_sub(free),
+                taken_bytes: total_bytes.saturating_sub(free).saturating_add(coming_bytes(*ordinal)),
                 percent: file.cuda.memory_percent.get(),
                 models: here
-                    .map(|(entry, runner)| (entry.name.clone(), runner.info().kv_bytes_per_token))
+                    .map(|(entry, info)| (entry.name.clone(), info.kv_bytes_per_token))
                     .collect(),
             };
             let failed = |error: budget::BudgetError| DeploymentError::Device(error.into());

@@ -8,6 +8,8 @@ use tokenrouter_model::heads::HeadError;
 use tokenrouter_model::text::{TemplateError, TextError};
 use tokenrouter_policy::PolicyError;
 
+use crate::hub::HubError;
+
 /// An error of a deployment: in its file, in what the file names, or in how the parts fit. Each text says where to look
 /// and what would be right.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +49,14 @@ pub enum DeploymentError {
         model: String,
         /// The folder.
         path: PathBuf,
+    },
+    /// A model is not in the hub's cache on this machine.
+    #[error("model \"{model}\": {source}")]
+    Hub {
+        /// The model.
+        model: String,
+        /// What is missing, and how to get it.
+        source: Box<HubError>,
     },
     /// A model cannot be loaded.
     #[error("model \"{model}\": {source}")]

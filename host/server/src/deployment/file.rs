@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::limits::HEADS_MAX;
-use tokenrouter_model::{CpuOptions, WeightFormat};
+use tokenrouter_model::{CpuOptions, Source, WeightFormat};
 
 use super::{
     AdminEntry, CudaEntry, DeploymentError, DeviceName, Launch, ModelSource, OptimisticSetting, OptionValue,
@@ -85,6 +85,17 @@ fn one_thread() -> NonZeroU16 {
 }
 
 impl ModelEntry {
+    /// Where the model's files are; paths count from `base`.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Hub`] when it is not in the hub's cache.
+    pub fn resolve(&self, base: &Path) -> Result<Source, DeploymentError> {
+        self.source.resolve(base).map_err(|source| DeploymentError::Hub {
+            model: self.name.clone(),
+            source: Box::new(source),
+        })
+    }
+
     /// How the model runs on the CPU.
     pub(super) fn cpu_options(&self) -> CpuOptions {
         CpuOptions {

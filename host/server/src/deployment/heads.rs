@@ -5,10 +5,10 @@ use std::path::Path;
 
 use tokenrouter_core::ModelIndex;
 use tokenrouter_model::Runner;
-use tokenrouter_model::heads::{HeadFile, HeadHeader};
+use tokenrouter_model::heads::{HeadError, HeadFile, HeadHeader};
 use tokenrouter_policy::Digest;
 
-use super::{DeploymentError, DeploymentFile};
+use super::{DeploymentError, DeploymentFile, HeadEntry};
 
 /// Heads of the binary, for its small model.
 const EMBEDDED: [(&str, &[u8]); 3] = [
@@ -73,29 +73,42 @@ pub fn read_head(path: &Path, name: &str, model: &str) -> Result<(HeadFile, Dige
 pub(super) fn load(file: &DeploymentFile, runners: &mut [Box<dyn Runner>]) -> Result<Vec<LoadedHead>, DeploymentError> {
     let mut loaded = Vec::with_capacity(file.heads.len());
     for entry in &file.heads {
-        let index = file.head_model(&entry.name, &entry.model)?;
-        let (head, digest) = read_head(&file.base.join(&entry.file), &entry.name, &entry.model)?;
-        if !head.header().trained {
-            tracing::warn!(
-                head = entry.name,
-                "the head's weights are random: its scores mean nothing, and routing by them is for trying out only"
-            );
+        let (known, head) = open(file, entry)?;
+        if !known.header.trained {
+            tracing::warn!(head = entry.name, "{UNTRAINED}");
         }
-        loaded.push(LoadedHead {
-            name: entry.name.clone(),
-            model: entry.model.clone(),
-            index,
-            file: entry.file.display().to_string(),
-            header: head.header().clone(),
-            parameters: head.parameters(),
-            digest,
-        });
-        let added = runners[index.index()].add_head(&entry.name, head);
-        added.map_err(|source| DeploymentError::Head {
-            head: entry.name.clone(),
-            model: entry.model.clone(),
-            source: Box::new(source),
-        })?;
+        let added = runners[known.index.index()].add_head(&entry.name, head);
+        added.map_err(|source| refused(entry, source))?;
+        loaded.push(known);
     }
     Ok(loaded)
+}
+
+/// What is said of a head with random weights.
+pub(super) const UNTRAINED: &str =
+    "the head's weights are random: its scores mean nothing, and routing by them is for trying out only";
+
+/// Reads one head of a deployment, and says what there is to be known of it.
+pub(super) fn open(file: &DeploymentFile, entry: &HeadEntry) -> Result<(LoadedHead, HeadFile), DeploymentError> {
+    let index = file.head_model(&entry.name, &entry.model)?;
+    let (head, digest) = read_head(&file.base.join(&entry.file), &entry.name, &entry.model)?;
+    let known = LoadedHead {
+        name: entry.name.clone(),
+        model: entry.model.clone(),
+        index,
+        file: entry.file.display().to_string(),
+        header: head.header().clone(),
+        parameters: head.parameters(),
+        digest,
+    };
+    Ok((known, head))
+}
+
+/// A head that does not fit its model.
+pub(super) fn refused(entry: &HeadEntry, source: HeadError) -> DeploymentError {
+    DeploymentError::Head {
+        head: entry.name.clone(),
+        model: entry.model.clone(),
+        source: Box::new(source),
+    }
 }

@@ -161,7 +161,7 @@ impl DeploymentFile {
     }
 
     /// What policies are told of this deployment.
-    fn facts(&self, models: &[LoadedModel], heads: &[LoadedHead]) -> Deployment {
+    pub(super) fn facts(&self, models: &[LoadedModel], heads: &[LoadedHead]) -> Deployment {
         Deployment {
             name: self.name.clone(),
             models: models
@@ -183,7 +183,7 @@ impl DeploymentFile {
     }
 
     /// The policy, configured for the deployment; `None` without one.
-    fn policy(&self, host: &PolicyHost, deployment: &Deployment) -> Result<Option<First>, DeploymentError> {
+    pub(super) fn policy(&self, host: &PolicyHost, deployment: &Deployment) -> Result<Option<First>, DeploymentError> {
         let entry = &self.policy;
         let base: &Path = entry.base.as_deref().unwrap_or(&self.base);
         let Plugin::Component { given, bytes } = Plugin::find(&entry.plugin, base)? else {

@@ -9,6 +9,7 @@ mod heads;
 mod launch;
 mod load;
 mod models;
+mod opened;
 mod plugin;
 mod policy_limits;
 mod request_options;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokenrouter_model::{Embedded, Source};
 
+use crate::hub::{HubError, Repo, RepoError, SCHEME, Settings};
+
 const EMBEDDED: &str = "embedded:";
 const EMBEDDED_FAMILY: &str = "tiny/";
 const SIMULATED: &str = "simulated:";
@@ -15,13 +17,15 @@ const GGUF: &str = ".gguf";
 /// Longest step of a simulated model, in milliseconds.
 const STEP_MS_MAX: f64 = 60_000.0;
 
-/// `embedded:tiny/NAME`, `simulated:STEP_MS`, or the path of a folder or of a `.gguf` file, as it was written.
+/// `embedded:tiny/NAME`, `simulated:STEP_MS`, `hf://ORG/NAME[@REVISION][/FILE.gguf]`, or the path of a folder or of a `.gguf` file, as
+/// it was written.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ModelSource {
     text: String,
     embedded: Option<Embedded>,
     step_time: Option<Duration>,
+    repo: Option<Repo>,
 }
 
 /// A text that names no source.
@@ -41,8 +45,14 @@ pub enum SourceError {
         /// The text.
         text: String,
     },
+    /// No repository.
+    #[error(transparent)]
+    Repo(#[from] RepoError),
     /// Nothing written.
-    #[error("the source is empty; write a folder, a .gguf file or one of {}", names())]
+    #[error(
+        "the source is empty; write a folder, a .gguf file, {SCHEME}ORG/NAME or one of {}",
+        names()
+    )]
     Empty,
 }
 
@@ -64,13 +74,17 @@ impl ModelSource {
     }
 
     /// The source, with a path taken relative to `base`. A simulated model shares tokenizer and sizes with one of
-    /// the binary.
-    pub fn resolve(&self, base: &Path) -> Source {
-        match self.embedded {
-            Some(model) => Source::Embedded(model),
-            None if self.text.ends_with(GGUF) => Source::Gguf(base.join(&self.text)),
-            None => Source::Folder(base.join(&self.text)),
-        }
+    /// the binary; a repository is looked for in the hub's cache on this machine.
+    ///
+    /// # Errors
+    /// [`HubError`] when a repository is not in the cache, or not whole; the hub is never asked.
+    pub fn resolve(&self, base: &Path) -> Result<Source, HubError> {
+        Ok(match (self.embedded, &self.repo) {
+            (Some(model), _) => Source::Embedded(model),
+            (None, Some(repo)) => Settings::of_environment()?.cache.source(repo)?,
+            (None, None) if self.text.ends_with(GGUF) => Source::Gguf(base.join(&self.text)),
+            (None, None) => Source::Folder(base.join(&self.text)),
+        })
     }
 }
 
@@ -78,7 +92,7 @@ impl TryFrom<String> for ModelSource {
     type Error = SourceError;
 
     fn try_from(text: String) -> Result<Self, SourceError> {
-        let (mut embedded, mut step_time) = (None, None);
+        let (mut embedded, mut step_time, mut repo) = (None, None, None);
         if let Some(step_ms) = text.strip_prefix(SIMULATED) {
             let step_ms = step_ms.parse().ok().filter(|ms| (0.0..=STEP_MS_MAX).contains(ms));
             let Some(step_ms) = step_ms else {
@@ -91,6 +105,8 @@ impl TryFrom<String> for ModelSource {
             if embedded.is_none() {
                 return Err(SourceError::Embedded { text });
             }
+        } else if text.starts_with(SCHEME) {
+            repo = Some(text.parse()?);
         } else if text.is_empty() {
             return Err(SourceError::Empty);
         }
@@ -98,6 +114,7 @@ impl TryFrom<String> for ModelSource {
             text,
             embedded,
             step_time,
+            repo,
         })
     }
 }

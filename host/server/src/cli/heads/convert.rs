@@ -37,7 +37,7 @@ fn converted(args: &ConvertArgs) -> anyhow::Result<HeadFile> {
 
 /// What a model's configuration says of it.
 fn known(source: &ModelSource) -> anyhow::Result<HeadModel> {
-    let config = source.resolve(Path::new("")).config().context("--model")?;
+    let config = source.resolve(Path::new(""))?.config().context("--model")?;
     Ok(HeadModel {
         name: Some(source.to_string()),
         hidden_size: Some(config.hidden_size),

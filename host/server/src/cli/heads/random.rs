@@ -34,7 +34,7 @@ fn made(args: &RandomArgs) -> anyhow::Result<HeadFile> {
             names.join(", ")
         );
     };
-    let config = model.source.resolve(&file.base).config()?;
+    let config = model.resolve(&file.base)?.config()?;
     let model = HeadModel {
         name: Some(args.model.clone()),
         hidden_size: Some(config.hidden_size),

@@ -96,7 +96,7 @@ impl Subject {
 /// A model without a configuration, a head of no model.
 fn facts(file: &DeploymentFile, more_heads: &[String]) -> anyhow::Result<Deployment> {
     let facts = |entry: &tokenrouter_host::deployment::ModelEntry| {
-        let config = entry.source.resolve(&file.base).config();
+        let config = entry.resolve(&file.base)?.config();
         let config = config.with_context(|| format!("model \"{}\"", entry.name))?;
         Ok(ModelFacts {
             name: entry.name.clone(),

@@ -127,7 +127,7 @@ impl<'a> Setup<'a> {
             runtime: &runtime,
         };
         let texts = writer.answers(&self.problems, self.store("answers")?)?;
-        let source = self.file.models[self.small].source.resolve(&self.file.base);
+        let source = self.file.models[self.small].resolve(&self.file.base)?;
         let mut observer = Observer::load(&source).context("the model that the head belongs to")?;
         let top = TOP_LOGITS.min(observer.vocabulary());
         let (mut observations, mut others) = (Vec::new(), Vec::new());
@@ -252,8 +252,7 @@ impl<'a> Setup<'a> {
 
     fn header(&self, hidden: usize, top: usize) -> anyhow::Result<HeadHeader> {
         let vocabulary = self.file.models[self.small]
-            .source
-            .resolve(&self.file.base)
+            .resolve(&self.file.base)?
             .config()?
             .vocab_size;
         let (kind, network) = match self.args.kind {

@@ -17,6 +17,7 @@ mod heads;
 mod hostile;
 mod life;
 mod matrices;
+mod models;
 mod optimistic;
 mod plan;
 mod policy_cli;

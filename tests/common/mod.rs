@@ -4,6 +4,7 @@ pub mod admin;
 mod answer;
 mod byte_model;
 mod chat;
+pub mod fake_hub;
 mod files;
 mod law;
 mod problems;

@@ -15,6 +15,7 @@ use super::administration::AdministrationArgs;
 use super::bench::{BENCH_EXAMPLES, BenchArgs};
 use super::calibrate::{CALIBRATE_EXAMPLES, CalibrateArgs};
 use super::chat::{CHAT_EXAMPLES, ChatArgs};
+use super::doctor::{DOCTOR_EXAMPLES, DoctorArgs};
 use super::eval::{EVAL_EXAMPLES, EvalArgs};
 use super::gpu_check::{GPU_CHECK_EXAMPLES, GpuCheckArgs};
 use super::heads::{HEADS_EXAMPLES, HeadsArgs};
@@ -78,6 +79,9 @@ pub(super) enum Command {
     /// Fetch models from the Hugging Face hub, and list those that are here
     #[command(after_help = MODELS_EXAMPLES)]
     Models(ModelsArgs),
+    /// Check a deployment without loading its weights: files, vocabularies, policy, memory, devices
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
     /// Predict throughput for delayed batching, and the threshold to wait for
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(PlanArgs),

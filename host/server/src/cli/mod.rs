@@ -10,6 +10,7 @@ mod bench;
 mod calibrate;
 mod chat;
 mod connection;
+mod doctor;
 mod eval;
 mod gpu_check;
 mod heads;
@@ -60,6 +61,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
         Some(Command::Serve(args)) => serve::serve(args),
         Some(Command::Admin(args)) => admin::run(&args),
+        Some(Command::Doctor(args)) => doctor::run(args),
         Some(Command::Models(args)) => models::run(&args),
         Some(Command::Plan(args)) => plan::run(&args),
         Some(Command::Calibrate(args)) => calibrate::run(&args),

@@ -3,6 +3,7 @@
 
 mod admin;
 mod device;
+pub mod doctor;
 mod error;
 mod file;
 mod heads;

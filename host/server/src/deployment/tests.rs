@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tokenrouter_engine::{FailureMode, LaunchRule};
 
-use super::{BUILT_IN, DeploymentFile};
+use super::{BUILT_IN, DeploymentFile, OptionValue};
 
 const MINIMAL: &str = "name = \"d\"\n[[models]]\nname = \"m\"\nsource = \"embedded:tiny/small\"\n";
 
@@ -21,8 +21,8 @@ fn the_built_in_deployment_is_two_models_under_r_stitch_at_0_2_nats() {
         ["small", "large"]
     );
     assert_eq!(file.policy.plugin, "r-stitch");
-    assert_eq!(file.policy.options["threshold"], super::OptionValue::Number(0.2));
-    assert_eq!(file.policy.options["unit"], super::OptionValue::Text("nats".to_owned()));
+    assert_eq!(file.policy.options["threshold"], OptionValue::Number(0.2));
+    assert_eq!(file.policy.options["unit"], OptionValue::Text("nats".to_owned()));
 }
 
 /// `# key = value` in the built-in file shows a default, so writing it out must change nothing.
@@ -58,6 +58,89 @@ fn the_deployment_of_three_models_reads() {
         file.failure_mode().unwrap(),
         FailureMode::Fallback(tokenrouter_core::ModelIndex(2))
     );
+}
+
+/// Models, policy and its numbers as published, and options that the policy takes for these models and heads.
+#[test]
+fn the_deployments_of_published_pairs_are_as_published() {
+    let qwen3 = |sizes: &[&str]| {
+        sizes
+            .iter()
+            .map(|size| format!("hf://Qwen/Qwen3-{size}"))
+            .collect::<Vec<_>>()
+    };
+    let r1 = ["1.5B", "32B"].map(|size| format!("hf://deepseek-ai/DeepSeek-R1-Distill-Qwen-{size}"));
+    let threshold = |value| ("threshold", OptionValue::Number(value));
+    let weights = OptionValue::Numbers(vec![0.5, 0.3, 0.2]);
+    for (text, sources, plugin, (option, value)) in [
+        (
+            include_str!("../../../../config/qwen3-0.6b-8b.toml"),
+            qwen3(&["0.6B", "8B"]),
+            "r2r",
+            threshold(0.5),
+        ),
+        (
+            include_str!("../../../../config/qwen3-0.6b-32b.toml"),
+            qwen3(&["0.6B", "32B"]),
+            "r2r",
+            threshold(0.5),
+        ),
+        (
+            include_str!("../../../../config/qwen3-1.7b-8b.toml"),
+            qwen3(&["1.7B", "8B"]),
+            "r2r",
+            threshold(0.5),
+        ),
+        (
+            include_str!("../../../../config/qwen3-4b-8b.toml"),
+            qwen3(&["4B", "8B"]),
+            "r2r",
+            threshold(0.5),
+        ),
+        (
+            include_str!("../../../../config/qwen3-me.toml"),
+            qwen3(&["0.6B", "8B", "32B"]),
+            "me",
+            ("weights", weights),
+        ),
+        (
+            include_str!("../../../../config/r1-distill-qwen-1.5b-32b.toml"),
+            r1.to_vec(),
+            "r2r",
+            threshold(0.406),
+        ),
+    ] {
+        let file = parse(text).unwrap();
+        let found: Vec<String> = file.models.iter().map(|model| model.source.to_string()).collect();
+        assert_eq!((found, file.policy.plugin.as_str()), (sources, plugin));
+        assert_eq!(file.policy.options[option], value, "{}", file.name);
+        for model in &file.models {
+            let pull = format!("models pull {}", model.source.to_string().trim_start_matches("hf://"));
+            assert!(text.contains(&pull), "{}: nothing says {pull}", file.name);
+        }
+        let deployment = tokenrouter_policy::Deployment {
+            name: file.name.clone(),
+            models: (file.models.iter())
+                .map(|model| tokenrouter_policy::ModelFacts {
+                    name: model.name.clone(),
+                    parameters: 0,
+                    vocabulary: 151_936,
+                })
+                .collect(),
+            heads: (file.heads.iter())
+                .map(|head| tokenrouter_policy::HeadFacts {
+                    name: head.name.clone(),
+                    model: file.head_model(&head.name, &head.model).unwrap(),
+                })
+                .collect(),
+        };
+        let bytes = super::EMBEDDED_POLICIES
+            .iter()
+            .find(|(name, _)| *name == plugin)
+            .unwrap()
+            .1;
+        super::configure(plugin.to_owned(), bytes, &deployment, &file.policy.options).unwrap();
+    }
 }
 
 #[test]
@@ -96,6 +179,11 @@ fn errors_name_file_line_column_and_what_would_be_right() {
             "[[models]]\nname = \"n\"\nsource = \"embedded:huge\"\n",
             "d.toml:7:10: \"embedded:huge\" is not a model of this binary; they are \"embedded:tiny/small\", \
              \"embedded:tiny/middle\", \"embedded:tiny/large\"",
+        ),
+        (
+            "[[models]]\nname = \"n\"\nsource = \"hf://Qwen3-0.6B\"\n",
+            "d.toml:7:10: \"hf://Qwen3-0.6B\" is no repository: write ORG/NAME as in Qwen/Qwen3-0.6B, with @REVISION behind the \
+             name for a branch, tag or commit, and /FILE.gguf behind that for one GGUF file",
         ),
         (
             "[[models]]\nname = \"m\"\nsource = \"x\"\n",

@@ -89,12 +89,11 @@ fn goes_on(text: &str) -> bool {
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
         match (quote, character) {
-            (None, '#') if before.is_whitespace() => {
-                // A comment ends with its line.
-                if !characters.by_ref().any(|character| character == '\n') {
-                    return false;
-                }
-            }
+            // A comment ends with its line.
+            (None, '#') if before.is_whitespace() => match characters.by_ref().find(|&next| next == '\n') {
+                Some(_) => {}
+                None => return false,
+            },
             (None | Some('"'), '\\') => match characters.next() {
                 Some(_) => {}
                 None => return true,

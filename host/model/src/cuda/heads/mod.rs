@@ -21,7 +21,7 @@ use super::forward::Network;
 use super::scratch::Scratch as StepScratch;
 use super::stream::Stream;
 use crate::error::ModelError;
-use crate::heads::{HeadError, HeadFile, HeadInput, HeadTarget, fits};
+use crate::heads::{HeadError, HeadFile, HeadInput, HeadTarget};
 use crate::runner::RowAsk;
 use program::{Named, Program, Rows};
 use scratch::{Scratch, Widths};
@@ -95,7 +95,7 @@ impl Heads {
         target: HeadTarget,
         rows: usize,
     ) -> Result<(), HeadError> {
-        fits(&file, target)?;
+        file.fits(target)?;
         let refuse = |what: String| HeadError::Model {
             file: file.file().to_owned(),
             what,

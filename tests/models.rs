@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::json;
 
-use crate::common::fake_hub::FakeHub;
+use crate::common::fake_hub::{FakeHub, Faults};
 use crate::common::{Server, file};
 
 const ID: &str = "org/tiny-model";
@@ -93,4 +93,14 @@ fn what_cannot_be_pulled_ends_with_the_code_of_its_kind() {
             "{name}: {found}: {err}"
         );
     }
+    // What trying again may mend.
+    hub.fails(Faults {
+        changed: Some("config.json".to_owned()),
+        ..Faults::default()
+    });
+    let (code, out, err) = run(&["models", "pull", ID], &hub.url, cache.path());
+    assert!(
+        code == 1 && out.is_empty() && err.contains("its hash is"),
+        "{code}: {err}"
+    );
 }

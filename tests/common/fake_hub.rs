@@ -30,7 +30,7 @@ pub struct Faults {
 /// One that answers until the process ends.
 pub struct FakeHub {
     pub url: String,
-    pub faults: Arc<Mutex<Faults>>,
+    faults: Arc<Mutex<Faults>>,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
@@ -59,7 +59,7 @@ impl FakeHub {
             for stream in listener.incoming().flatten() {
                 let shared = Arc::clone(&shared);
                 // A client that goes away is part of the tests.
-                std::thread::spawn(move || drop(shared.answer(stream)));
+                std::thread::spawn(move || drop(shared.answer(&stream)));
             }
         });
         Self {
@@ -98,8 +98,8 @@ impl FakeHub {
 }
 
 impl Shared {
-    fn answer(&self, stream: TcpStream) -> std::io::Result<()> {
-        let mut reader = BufReader::new(&stream);
+    fn answer(&self, stream: &TcpStream) -> std::io::Result<()> {
+        let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line)?;
         let mut words = line.split_whitespace();
@@ -126,7 +126,7 @@ impl Shared {
             }
         }
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
-        self.respond(&stream, method, path, range, token.as_deref())
+        self.respond(stream, method, path, range, token.as_deref())
     }
 
     fn respond(

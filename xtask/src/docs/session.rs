@@ -195,7 +195,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("xtask-docs-{}", std::process::id()));
         fs::create_dir_all(root.join("config")).unwrap();
         fs::write(root.join("Cargo.toml"), "").unwrap();
-        let mut session = Session::start(&root, &root.join("page"), Path::new("/bin/true")).unwrap();
+        let mut session = Session::start(&root, &root.join("target/page"), Path::new("/bin/true")).unwrap();
         session.write("named", "text").unwrap();
         assert_eq!(
             session.run("export A='1 2'; cat named; ls").unwrap().output,

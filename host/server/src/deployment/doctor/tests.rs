@@ -85,6 +85,9 @@ fn the_built_in_deployment_is_as_it_should_be() {
     }
 }
 
+/// From what a file holds to what it is damaged to.
+type Damage<'a> = &'a dyn Fn(Vec<u8>) -> Vec<u8>;
+
 /// Every file of a model, damaged in the ways that downloads and edits damage them. Each is one error, at the model or what
 /// is wrong between the two, and says what would be right.
 #[test]
@@ -92,7 +95,7 @@ fn damaged_files_are_named_with_what_is_wrong() {
     let truncated = |bytes: Vec<u8>| bytes[..bytes.len() - 100].to_vec();
     let empty = |_: Vec<u8>| Vec::new();
     let page = |_: Vec<u8>| b"<!DOCTYPE html><html>".to_vec();
-    let table: &[(&str, &dyn Fn(Vec<u8>) -> Vec<u8>, &str, &[&str])] = &[
+    let table: &[(&str, Damage<'_>, &str, &[&str])] = &[
         (
             "model.safetensors",
             &truncated,

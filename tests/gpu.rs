@@ -156,7 +156,7 @@ async fn a_policy_with_a_head_routes_by_scores_from_the_device() {
          [[models]]\nname = \"small\"\nsource = \"embedded:tiny/small\"\ndevice = \"cuda:0\"\n\
          [[models]]\nname = \"large\"\nsource = \"embedded:tiny/large\"\n\
          [[heads]]\nname = \"r2r\"\nmodel = \"small\"\nfile = \"embedded:tiny/r2r\"\n\
-         [policy]\nplugin = \"r2r\"\n",
+         [policy]\nplugin = \"r2r\"\n[policy.options]\nthreshold = 0.01\n",
     );
     let variables = [("LD_LIBRARY_PATH", EMULATED.as_os_str())];
     let server = Server::start_with(&["--config", text(&path)], &variables);

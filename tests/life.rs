@@ -26,7 +26,7 @@ fn slow(limits: &str) -> PathBuf {
 
 /// The small model goes on to the last token it may write: the digit 3 without end.
 fn long() -> Value {
-    json!({ "model": "tiny", "prompt": "1", "max_tokens": LONG_TOKENS, "temperature": 0 })
+    json!({ "model": "tiny", "prompt": "1", "max_tokens": LONG_TOKENS, "temperature": 0, "ignore_eos": true })
 }
 
 const LONG_TOKENS: u64 = 480;

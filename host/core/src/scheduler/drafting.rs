@@ -307,11 +307,6 @@ impl<A: Answer> Scheduler<A> {
         self.agreements.latest()
     }
 
-    /// How much longer this model's steps take while another model runs; 1: no longer.
-    pub fn slowdown(&self) -> f32 {
-        self.cost.slowdown()
-    }
-
     /// Takes a request in.
     pub(super) fn enqueue(&mut self, now_us: u64, request: Box<Request<A>>, seat: SeatIndex) {
         // Where every model discards, a request can come back without a token that is new here. Its last token is then

@@ -85,6 +85,16 @@ fn plan_draws_what_it_prints() {
         svg.starts_with("<svg ") && svg.contains("B = (1, 2)") && svg.contains("p = 0.35"),
         "{svg}"
     );
+    let path = path.with_extension("png");
+    let plot = path.to_str().expect("UTF-8");
+    text(&[&["plan"], &PAPER[..], &["--concurrency", "1..4", "--plot", plot]].concat());
+    let png = std::fs::read(&path).expect("the picture");
+    std::fs::remove_file(&path).expect("the picture can be removed");
+    assert!(
+        png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 4_000,
+        "{} bytes",
+        png.len()
+    );
 }
 
 #[test]
@@ -208,9 +218,13 @@ fn mistakes_end_with_code_2_and_name_the_option() {
                 "--concurrency",
                 "3",
                 "--plot",
-                "x",
+                "x.svg",
             ],
             "--plot draws curves over N",
+        ),
+        (
+            &["plan", "--latency-ms", "6,28", "--p", "0.3", "--plot", "plan.pdf"],
+            "the name of a picture ends with .svg or .png",
         ),
         (&["plan", "--latency-ms", "6,28"], "--p <P[,Q]>|--weights <W,W,...>"),
         (

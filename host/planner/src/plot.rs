@@ -3,9 +3,9 @@
 use crate::chart::{Chart, Curve, Style};
 use crate::table::Row;
 
-/// Draws `rows` of any numbers of requests as SVG: a curve for each vector of `thresholds`, over the n that have it, and
+/// `rows` of any numbers of requests: a curve for each vector of `thresholds`, over the n that have it, and
 /// a dashed one for the best threshold of every n.
-pub fn svg(title: &str, rows: &[Row], thresholds: &[Vec<usize>]) -> String {
+pub fn chart(title: &str, rows: &[Row], thresholds: &[Vec<usize>]) -> Chart {
     let of_threshold = |b: &Vec<usize>| Curve {
         name: format!("B = {}", vector(b)),
         style: Style::Line,
@@ -22,7 +22,6 @@ pub fn svg(title: &str, rows: &[Row], thresholds: &[Vec<usize>]) -> String {
         y_label: "throughput (tokens/s)".to_owned(),
         curves: thresholds.iter().map(of_threshold).chain([best]).collect(),
     }
-    .svg()
 }
 
 fn points<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(f64, f64)> {
@@ -52,7 +51,7 @@ mod tests {
     #[test]
     fn every_threshold_and_the_best_one_have_a_curve() {
         let rows = [row(1, 1, 63.0, true), row(2, 1, 99.0, false), row(2, 2, 110.0, true)];
-        let svg = svg("a plan", &rows, &[vec![1, 1], vec![1, 2]]);
+        let svg = chart("a plan", &rows, &[vec![1, 1], vec![1, 2]]).svg();
         let points = |line: &str| line.split("points=\"").nth(1).map(|p| p.matches(',').count());
         assert_eq!(svg.lines().filter_map(points).collect::<Vec<_>>(), [2, 1, 2]);
         for name in [
@@ -68,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_plan_without_rows_is_a_picture_without_points() {
-        let svg = svg("nothing", &[], &[vec![1, 1]]);
+        let svg = chart("nothing", &[], &[vec![1, 1]]).svg();
         assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf"));
     }
 }

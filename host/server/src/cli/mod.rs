@@ -19,6 +19,7 @@ mod measure;
 mod models;
 mod output;
 mod parallel;
+mod picture;
 mod plan;
 mod policy;
 mod record;

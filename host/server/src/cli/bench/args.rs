@@ -7,6 +7,8 @@ use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_host::deployment::{Launch, parse_setting};
 use tokenrouter_policy::Setting;
 
+use crate::cli::picture::PictureFile;
+
 /// Shown below the options.
 pub(in crate::cli) const BENCH_EXAMPLES: &str = "\
 Examples:
@@ -137,6 +139,9 @@ pub(super) struct LoadArgs {
     /// Print as JSON
     #[arg(long)]
     pub(super) json: bool,
+    /// Draw throughput by clients (or by requests a second), as SVG or PNG; needs more than one load
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
+    pub(super) plot: Option<PictureFile>,
     /// What goes to the log on standard error
     #[arg(long, value_name = "FILTER", default_value = "warn")]
     pub(super) log: String,

@@ -5,7 +5,7 @@ mod load;
 mod report;
 mod standard;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use tokenrouter_engine::Engine;
 
 pub(super) use self::args::{BENCH_EXAMPLES, BenchArgs};
@@ -30,6 +30,9 @@ pub(super) fn run(args: &BenchArgs) -> Result<(), Failure> {
         Some(BenchCommand::Compare(compare)) => bench.compare(compare),
     };
     let lines = lines.map_err(Failure::Other)?;
+    if let Some(file) = &load.plot {
+        file.write(&report::picture(&lines)).map_err(Failure::Asked)?;
+    }
     if load.json {
         return output::print_json(&lines);
     }
@@ -49,6 +52,10 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(load: &'a LoadArgs) -> anyhow::Result<Self> {
+        ensure!(
+            load.plot.is_none() || load.concurrency.len() >= 2 || load.rate.len() >= 2,
+            "--plot draws a curve over loads; give --concurrency or --rate more than one number, as in --concurrency 1,4,8"
+        );
         Ok(Self {
             load,
             prompts: Problem::read(load.prompts.as_deref()).context("--prompts")?,

@@ -1,6 +1,7 @@
 //! From answers to figures, and how they are shown.
 
 use serde::Serialize;
+use tokenrouter_planner::chart::{Chart, Curve, Style};
 
 use super::load::{Arrivals, Measured};
 use crate::cli::measure::{Percentiles, percentiles};
@@ -136,6 +137,30 @@ pub(super) fn table(lines: &[Line]) -> Table {
     table
 }
 
+/// Throughput by load, a curve for each name.
+pub(super) fn picture(lines: &[Line]) -> Chart {
+    let mut names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    names.dedup();
+    let load = |line: &Line| line.concurrency.map(f64::from).or(line.rate).unwrap_or_default();
+    let curve = |name: &str| {
+        let own = lines.iter().filter(|line| line.name == name);
+        let mut points: Vec<(f64, f64)> = own.map(|line| (load(line), line.tokens_per_s)).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Curve {
+            name: name.to_owned(),
+            style: Style::Dotted,
+            points,
+        }
+    };
+    let in_a_loop = lines.iter().all(|line| line.rate.is_none());
+    Chart {
+        title: "Measured throughput".to_owned(),
+        x_label: if in_a_loop { "clients" } else { "requests a second" }.to_owned(),
+        y_label: "throughput (tokens/s)".to_owned(),
+        curves: names.into_iter().map(curve).collect(),
+    }
+}
+
 /// Throughput over that of the first name at the same load.
 pub(super) fn ratio(lines: &[Line], line: &Line) -> Option<f64> {
     let first = lines
@@ -192,6 +217,18 @@ mod tests {
         let ratios: Vec<_> = lines.iter().map(|line| ratio(&lines, line).unwrap()).collect();
         assert_eq!(ratios, [1.0, 1.0, 1.5, 2.5]);
         assert!(table(&lines).to_string().contains("2.50x"));
+        let curves = picture(&lines).curves;
+        let points: Vec<_> = curves
+            .iter()
+            .map(|curve| (curve.name.as_str(), curve.points.as_slice()))
+            .collect();
+        assert_eq!(
+            points,
+            [
+                ("a", &[(1.0, 10.0), (4.0, 20.0)][..]),
+                ("b", &[(1.0, 15.0), (4.0, 50.0)])
+            ]
+        );
         assert!(!table(&lines[..2]).to_string().contains("ratio"));
         let empty = Line::new("x", Arrivals::Rate(2.0), &Measured::default(), 0.0);
         assert_eq!((empty.answers, empty.share), (0, None));

@@ -6,6 +6,7 @@ use clap::Args;
 use tokenrouter_host::deployment::Launch;
 
 use super::grid::PolicySpec;
+use crate::cli::picture::PictureFile;
 
 /// Shown below the options.
 pub(in crate::cli) const EVAL_EXAMPLES: &str = "\
@@ -56,9 +57,9 @@ pub(in crate::cli) struct EvalArgs {
     /// Sampling temperature; 0 is greedy
     #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
     pub(super) temperature: f32,
-    /// Draw accuracy by share of the last model, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(super) plot: Option<PathBuf>,
+    /// Draw accuracy by share of the last model, as SVG or PNG
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
+    pub(super) plot: Option<PictureFile>,
     /// Print as JSON
     #[arg(long)]
     pub(super) json: bool,

@@ -42,10 +42,9 @@ pub(super) fn run(args: &EvalArgs) -> Result<(), Failure> {
         runtime: &runtime,
     };
     let (evaluation, baseline) = evaluate(&asker, random.as_ref()).map_err(Failure::Other)?;
-    if let Some(path) = &args.plot {
-        let svg = report::picture(&evaluation.points, &baseline, evaluation.problems);
-        let written = std::fs::write(path, svg).with_context(|| format!("--plot {}", path.display()));
-        written.map_err(Failure::Asked)?;
+    if let Some(file) = &args.plot {
+        let chart = report::picture(&evaluation.points, &baseline, evaluation.problems);
+        file.write(&chart).map_err(Failure::Asked)?;
     }
     if args.json {
         let text = serde_json::to_string_pretty(&evaluation).map_err(Failure::other)?;

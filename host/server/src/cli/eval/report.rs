@@ -85,7 +85,7 @@ pub(super) fn table(points: &[Point], models: &[String]) -> Table {
 
 /// Accuracy by share: a curve for each policy, and a dashed line from the small model alone over random routing to the
 /// large one alone. Launch rules do not change answers, so only the first one's points are drawn.
-pub(super) fn picture(points: &[Point], baseline: &[Point], problems: usize) -> String {
+pub(super) fn picture(points: &[Point], baseline: &[Point], problems: usize) -> Chart {
     let percent = |line: Vec<(f64, f64)>| line.into_iter().map(|(x, y)| (100.0 * x, 100.0 * y)).collect();
     let mut names: Vec<&str> = Vec::new();
     for point in points.iter().filter(|point| point.name != RANDOM) {
@@ -115,7 +115,6 @@ pub(super) fn picture(points: &[Point], baseline: &[Point], problems: usize) -> 
         y_label: "right answers (%)".to_owned(),
         curves: names.iter().map(of_policy).chain([random]).collect(),
     }
-    .svg()
 }
 
 #[cfg(test)]
@@ -159,7 +158,7 @@ mod tests {
     fn a_picture_has_a_curve_for_each_policy_and_one_for_random_routing() {
         let baseline = [point("small alone", 0.0, 0.4), point("large alone", 1.0, 1.0)];
         let points = [point("a", 0.2, 0.7), point("b", 0.1, 0.7), point("a", 0.1, 0.6)];
-        let svg = picture(&points, &baseline, 3);
+        let svg = picture(&points, &baseline, 3).svg();
         assert_eq!(svg.matches("<polyline").count(), 3);
         assert!(svg.contains("random routing") && svg.contains("3 problems"));
     }

@@ -1,11 +1,11 @@
 //! Arguments of `plan`.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use clap::Args;
 use tokenrouter_planner::{PlanError, Routing, System};
 
+use crate::cli::picture::PictureFile;
 use crate::cli::workload::{self, Concurrency, Handover, Milliseconds, Weights};
 
 /// Shown below the options.
@@ -51,9 +51,9 @@ pub(in crate::cli) struct PlanArgs {
     /// Print every setting as JSON: an array of {"n", "b", "tokens_per_s", "best", "bound_percent"}
     #[arg(long)]
     pub(super) json: bool,
-    /// Draw throughput by N for several B and the best B, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(super) plot: Option<PathBuf>,
+    /// Draw throughput by N for several B and the best B, as SVG or PNG
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
+    pub(super) plot: Option<PictureFile>,
 }
 
 /// How requests move between the models; one of these.

@@ -3,21 +3,20 @@
 mod args;
 mod report;
 
-use std::path::Path;
-
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use tokenrouter_planner::{PlanError, Planner, Row, Search, System, plot};
 
 pub(super) use args::{PLAN_EXAMPLES, PlanArgs};
 
+use super::picture::PictureFile;
 use super::{Failure, output, parallel, workload};
 
 /// Plans for every number of requests, and prints or draws the result.
 pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let system = args.system().map_err(Failure::Asked)?;
     let rows = sweep(&system, &args.concurrency.0).map_err(|error| Failure::Asked(workload::explain(&error)))?;
-    if let Some(path) = &args.plot {
-        draw(args, path, &rows).map_err(Failure::Asked)?;
+    if let Some(file) = &args.plot {
+        draw(args, file, &rows).map_err(Failure::Asked)?;
     }
     if args.json {
         return output::print_json(&rows);
@@ -25,7 +24,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
     output::print(&report::text(args, &system, &rows))
 }
 
-fn draw(args: &PlanArgs, path: &Path, rows: &[Row]) -> anyhow::Result<()> {
+fn draw(args: &PlanArgs, file: &PictureFile, rows: &[Row]) -> anyhow::Result<()> {
     ensure!(
         args.concurrency.0.len() >= 2,
         "--plot draws curves over N; give --concurrency more than one number, as in --concurrency 1..16"
@@ -34,8 +33,7 @@ fn draw(args: &PlanArgs, path: &Path, rows: &[Row]) -> anyhow::Result<()> {
         "Predicted throughput: steps of {} ms, {}",
         args.latency_ms, args.routing
     );
-    let svg = plot::svg(&title, rows, &report::curves(rows));
-    std::fs::write(path, svg).with_context(|| format!("--plot {}: cannot write the file", path.display()))
+    file.write(&plot::chart(&title, rows, &report::curves(rows)))
 }
 
 /// The settings of all numbers of requests, in order.

@@ -1,27 +1,20 @@
-//! Curves over two axes that begin at 0, as one self-contained SVG.
+//! Curves over two axes that begin at 0, as one self-contained SVG or PNG.
+//!
+//! [`Chart::marks`] places everything; [`svg`] and [`png`] each write the same marks.
 
-use std::fmt::Write;
+mod marks;
+mod png;
+mod svg;
 
+use marks::{Anchor, Ink, Mark};
+
+/// The picture's size and the frame of the curves within it, in the units of all coordinates.
 const WIDTH: f64 = 780.0;
 const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 68.0;
 const RIGHT: f64 = 170.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 56.0;
-
-/// Okabe and Ito's colours without black and yellow: told apart by colour-blind eyes, seen on light and on dark.
-const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"];
-
-/// Greys that read on a light and on a dark page; a viewer that knows the reader's preference sharpens them.
-const STYLE: &str = "\
-text{font:13px system-ui,sans-serif;fill:#767676}\
-.title{font-size:15px;font-weight:600}\
-.grid{stroke:#808080;stroke-opacity:.25}\
-.axis{stroke:#808080}\
-.curve{fill:none;stroke-width:1.6}\
-.best{fill:none;stroke:#808080;stroke-width:2.6;stroke-dasharray:7 4}\
-@media(prefers-color-scheme:light){text{fill:#333}.best{stroke:#222}}\
-@media(prefers-color-scheme:dark){text{fill:#ccc}.best{stroke:#eee}}";
 
 /// How a curve is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +52,18 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Draws it. Text is escaped, nothing is loaded from elsewhere, and the background is the page's.
+    /// Draws it as SVG. Text is escaped, nothing is loaded from elsewhere, and the background is the page's.
     pub fn svg(&self) -> String {
+        svg::write(&self.title, &self.marks())
+    }
+
+    /// Draws it as PNG, 1,560 x 880 pixels on white, with letters of Noto Sans Mono; letters outside of Latin-1 become `?`.
+    pub fn png(&self) -> Vec<u8> {
+        png::write(&self.marks())
+    }
+
+    /// All there is to draw, in the order in which it is drawn.
+    fn marks(&self) -> Vec<Mark> {
         let drawn = || self.curves.iter().flat_map(|curve| &curve.points);
         let x_max = drawn().map(|p| p.0).fold(1.0, f64::max);
         let y_max = drawn().map(|p| p.1).fold(f64::MIN_POSITIVE, f64::max);
@@ -69,23 +72,17 @@ impl Chart {
             x_max,
             y_max: (y_max / y_step).ceil() * y_step,
         };
-        let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\
-             <title>{title}</title><style>{STYLE}</style>\
-             <text class=\"title\" x=\"{LEFT}\" y=\"26\">{title}</text>\n",
-            title = escape(&self.title)
-        );
-        axes(&mut out, self, &scale, x_step, y_step);
-        let mut colours = COLOURS.iter().cycle();
+        let mut marks = vec![Mark::title((LEFT, 26.0), &self.title)];
+        axes(&mut marks, self, &scale, x_step, y_step);
+        let mut colours = 0..;
         for (rank, curve) in self.curves.iter().enumerate() {
-            let colour = match curve.style {
-                Style::Dashed => None,
-                Style::Line | Style::Dotted => colours.next().copied(),
+            let ink = match curve.style {
+                Style::Dashed => Ink::Best,
+                Style::Line | Style::Dotted => colours.next().map_or(Ink::Best, Ink::Curve),
             };
-            draw(&mut out, &scale, rank, curve, colour);
+            draw(&mut marks, &scale, rank, curve, ink);
         }
-        out.push_str("</svg>\n");
-        out
+        marks
     }
 }
 
@@ -105,88 +102,38 @@ impl Scale {
     }
 }
 
-fn axes(out: &mut String, chart: &Chart, scale: &Scale, x_step: f64, y_step: f64) {
+fn axes(marks: &mut Vec<Mark>, chart: &Chart, scale: &Scale, x_step: f64, y_step: f64) {
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     for tick in ticks(y_step, scale.y_max) {
-        let (y, text_y) = (scale.y(tick), scale.y(tick) + 4.0);
-        add(
-            out,
-            format_args!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"),
-        );
-        add(
-            out,
-            format_args!(
-                "<text x=\"{}\" y=\"{text_y:.1}\" text-anchor=\"end\">{tick}</text>\n",
-                LEFT - 8.0
-            ),
-        );
+        let y = scale.y(tick);
+        marks.push(Mark::Line((LEFT, y), (right, y), Ink::Grid));
+        marks.push(Mark::text((LEFT - 8.0, y + 4.0), Anchor::End, tick_text(tick, y_step)));
     }
     for tick in ticks(x_step, scale.x_max) {
-        let (x, text_y) = (scale.x(tick), bottom + 20.0);
-        add(
-            out,
-            format_args!(
-                "<line class=\"axis\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom}\" y2=\"{}\"/>",
-                bottom + 5.0
-            ),
-        );
-        add(
-            out,
-            format_args!("<text x=\"{x:.1}\" y=\"{text_y}\" text-anchor=\"middle\">{tick}</text>\n"),
-        );
+        let x = scale.x(tick);
+        marks.push(Mark::Line((x, bottom), (x, bottom + 5.0), Ink::Axis));
+        marks.push(Mark::text((x, bottom + 20.0), Anchor::Middle, tick_text(tick, x_step)));
     }
-    add(
-        out,
-        format_args!("<line class=\"axis\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\n"),
-    );
+    marks.push(Mark::Line((LEFT, bottom), (right, bottom), Ink::Axis));
     let (middle_x, middle_y) = ((LEFT + right) / 2.0, (TOP + bottom) / 2.0);
-    add(
-        out,
-        format_args!(
-            "<text x=\"{middle_x}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n\
-             <text x=\"18\" y=\"{middle_y}\" text-anchor=\"middle\" transform=\"rotate(-90 18 {middle_y})\">\
-             {}</text>\n",
-            HEIGHT - 14.0,
-            escape(&chart.x_label),
-            escape(&chart.y_label)
-        ),
-    );
+    marks.push(Mark::text(
+        (middle_x, HEIGHT - 14.0),
+        Anchor::Middle,
+        chart.x_label.clone(),
+    ));
+    marks.push(Mark::upright((18.0, middle_y), &chart.y_label));
 }
 
 /// One curve and its line of the legend.
-fn draw(out: &mut String, scale: &Scale, rank: usize, curve: &Curve, colour: Option<&str>) {
-    let Curve { name, style, points } = curve;
-    let class = if *style == Style::Dashed { "best" } else { "curve" };
-    let stroke = colour.map(|colour| format!(" stroke=\"{colour}\"")).unwrap_or_default();
-    let path: Vec<String> = points
-        .iter()
-        .map(|&(x, y)| format!("{:.1},{:.1}", scale.x(x), scale.y(y)))
-        .collect();
-    if let (Style::Dotted, Some(colour)) = (style, colour) {
-        for &(x, y) in points {
-            let (x, y) = (scale.x(x), scale.y(y));
-            add(
-                out,
-                format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"),
-            );
-        }
+fn draw(marks: &mut Vec<Mark>, scale: &Scale, rank: usize, curve: &Curve, ink: Ink) {
+    let points: Vec<_> = curve.points.iter().map(|&(x, y)| (scale.x(x), scale.y(y))).collect();
+    if curve.style == Style::Dotted {
+        marks.extend(points.iter().map(|&point| Mark::Dot(point, ink)));
     }
-    add(
-        out,
-        format_args!("<polyline class=\"{class}\"{stroke} points=\"{}\"/>\n", path.join(" ")),
-    );
+    marks.push(Mark::Curve(points, ink));
     let (x, y) = (WIDTH - RIGHT + 14.0, TOP + 10.0 + 22.0 * rank as f64);
-    add(
-        out,
-        format_args!(
-            "<line class=\"{class}\"{stroke} x1=\"{x}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\"/>",
-            x + 24.0
-        ),
-    );
-    add(
-        out,
-        format_args!("<text x=\"{}\" y=\"{}\">{}</text>\n", x + 30.0, y + 4.0, escape(name)),
-    );
+    marks.push(Mark::Line((x, y), (x + 24.0, y), ink));
+    marks.push(Mark::text((x + 30.0, y + 4.0), Anchor::Start, curve.name.clone()));
 }
 
 /// The smallest of 1, 2, 5 times a power of ten that needs at most `count` steps to `max`.
@@ -203,12 +150,9 @@ fn ticks(step: f64, max: f64) -> impl Iterator<Item = f64> {
     (0..=(max / step + 1e-9) as usize).map(move |i| i as f64 * step)
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-fn add(out: &mut String, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("a String takes all that is written to it");
+/// A tick's number with as many decimals as its step has: 3 times 0.2 is not 0.6000000000000001.
+fn tick_text(tick: f64, step: f64) -> String {
+    format!("{tick:.*}", (-step.log10()).ceil().max(0.0) as usize)
 }
 
 #[cfg(test)]
@@ -273,5 +217,7 @@ mod tests {
         assert_eq!(tick_step(2900.0, 6.0), 500.0);
         assert_eq!(tick_step(8.0, 8.0), 1.0);
         assert_eq!(tick_step(0.7, 6.0), 0.2);
+        let written: Vec<String> = ticks(0.2, 0.7).map(|tick| tick_text(tick, 0.2)).collect();
+        assert_eq!(written, ["0.0", "0.2", "0.4", "0.6"]);
     }
 }

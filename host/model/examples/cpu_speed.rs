@@ -1,7 +1,7 @@
-//! How fast a model runs on the CPU: decoded tokens a second at batch 1, 4 and 8, and prompt tokens a second, per number
-//! of threads and way to hold weights.
+//! How fast a model runs on the CPU: decoded tokens a second at batch 1, 4 and 8, prompt tokens a second, and what two such models
+//! decode at batch 8 when both are busy, per number of threads and way to hold weights.
 //!
-//!     cargo run --release --example cpu_speed -- MODEL.gguf|FOLDER [--threads 1,2] [--weights auto,q4,q8_0,f32] [--cpu-time]
+//!     cargo run --release --example cpu_speed -- MODEL.gguf|FOLDER [--threads 1,2] [--weights auto,q4,q8_0,bf16,f32] [--cpu-time]
 //!
 //! Each number is the best of several runs, because other programs on the machine only ever take time away. Where they take
 //! most of it, `--cpu-time` counts the processor time of the calling thread instead (Linux, one thread).
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use tokenrouter_core::step::{StepBatch, StepRow};
 use tokenrouter_core::{BlockId, ModelIndex, RequestId, TokenId};
-use tokenrouter_model::{CpuOptions, DecoderRunner, RowAsk, Runner, Source, StepOutput, WeightFormat};
+use tokenrouter_model::{CpuOptions, DecoderRunner, RowAsk, Runner, Source, StepOutput};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -76,14 +76,37 @@ impl Clock {
     }
 }
 
-fn format(name: &str) -> Fallible<WeightFormat> {
-    match name {
-        "auto" => Ok(WeightFormat::Auto),
-        "f32" => Ok(WeightFormat::F32),
-        "q8_0" => Ok(WeightFormat::Q8),
-        "q4" => Ok(WeightFormat::Q4),
-        _ => Err(format!("weights \"{name}\": expected auto, f32, q8_0 or q4").into()),
+/// Runs the steps of one measurement of decoding.
+fn decode(runner: &mut DecoderRunner, rows: u32, out: &mut StepOutput) -> Fallible<()> {
+    let (asks, vocabulary) = (vec![RowAsk::GREEDY; rows as usize], runner.info().vocabulary);
+    for position in PAST..PAST + DECODED {
+        runner.step(&batch(rows, position, 1, vocabulary), &asks, &[Vec::new()], out)?;
     }
+    Ok(())
+}
+
+/// Tokens a second of two models that decode batches of 8 at the same time, together.
+fn two_at_once(source: &Source, options: CpuOptions) -> Fallible<f64> {
+    let mut models = Vec::new();
+    for _ in 0..2 {
+        let mut runner = DecoderRunner::load_with(source, ModelIndex(0), options)?;
+        runner.allocate(8 * BLOCKS_EACH as usize)?;
+        decode(&mut runner, 8, &mut StepOutput::default())?;
+        models.push(runner);
+    }
+    let seconds = Clock::Wall.best(|| {
+        std::thread::scope(|scope| {
+            let both = models.iter_mut().map(|runner| {
+                scope.spawn(|| decode(runner, 8, &mut StepOutput::default()).map_err(|error| error.to_string()))
+            });
+            let both: Vec<_> = both.collect();
+            for one in both {
+                one.join().map_err(|_| "a model panicked")??;
+            }
+            Ok(())
+        })
+    })?;
+    Ok(f64::from(2 * 8 * DECODED) / seconds)
 }
 
 /// A line of figures.
@@ -96,25 +119,21 @@ fn measure(source: &Source, options: CpuOptions, clock: Clock) -> Fallible<Strin
     for rows in [1, 4, 8] {
         let asks = vec![RowAsk::GREEDY; rows as usize];
         runner.step(&batch(rows, 0, PAST, vocabulary), &asks, &plans, &mut out)?;
-        let seconds = clock.best(|| {
-            for position in PAST..PAST + DECODED {
-                runner.step(&batch(rows, position, 1, vocabulary), &asks, &plans, &mut out)?;
-            }
-            Ok(())
-        })?;
+        let seconds = clock.best(|| decode(&mut runner, rows, &mut out))?;
         speeds.push(f64::from(rows * DECODED) / seconds);
     }
     let prompt = batch(1, 0, PROMPT, vocabulary);
     let seconds = clock.best(|| Ok(runner.step(&prompt, &[RowAsk::GREEDY], &plans, &mut out)?))?;
     let (bytes, held) = runner.decoder().held();
     Ok(format!(
-        "{held:<12} {:>5.0}  {:>7}  {:>9.0}  {:>9.0}  {:>9.0}  {:>11.0}",
+        "{held:<12} {:>5.0}  {:>7}  {:>9.0}  {:>9.0}  {:>9.0}  {:>11.0}  {:>11.0}",
         bytes as f64 / 1e6,
         options.threads,
         speeds[0],
         speeds[1],
         speeds[2],
         f64::from(PROMPT) / seconds,
+        two_at_once(source, options)?,
     ))
 }
 
@@ -135,12 +154,12 @@ fn main() -> Fallible<()> {
         true => Source::Gguf(Path::new(&model).to_owned()),
         false => Source::Folder(Path::new(&model).to_owned()),
     };
-    println!("weights         MB  threads  decode x1  decode x4  decode x8  prefill {PROMPT}  (tokens/s)");
+    println!("weights         MB  threads  decode x1  decode x4  decode x8  prefill {PROMPT}  two at once  (tokens/s)");
     for weights in formats.split(',') {
         for threads in threads.split(',') {
             let options = CpuOptions {
                 threads: threads.parse()?,
-                weights: format(weights)?,
+                weights: weights.parse()?,
             };
             println!("{}", measure(&source, options, clock)?);
         }

@@ -13,7 +13,7 @@ use tokenrouter_core::step::{StepBatch, StepRow};
 use tokenrouter_core::{BlockId, RequestId, TokenId};
 use tokenrouter_model::decoder::{Decoder, KvPool};
 use tokenrouter_model::text::Tokenizer;
-use tokenrouter_model::{CpuOptions, Source, WeightFormat};
+use tokenrouter_model::{CpuOptions, Source};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -71,13 +71,7 @@ fn main() -> Fallible<()> {
     let tokens = tokenizer.encode(&std::fs::read_to_string(text)?)?;
     println!("weights         MB  perplexity  loaded in  ({} tokens)", tokens.len());
     for name in formats.split(',') {
-        let weights = match name {
-            "auto" => WeightFormat::Auto,
-            "f32" => WeightFormat::F32,
-            "q8_0" => WeightFormat::Q8,
-            "q4" => WeightFormat::Q4,
-            _ => return Err(format!("weights \"{name}\": expected auto, f32, q8_0 or q4").into()),
-        };
+        let weights = name.parse()?;
         let start = Instant::now();
         let options = CpuOptions { threads, weights };
         let mut decoder = Decoder::with_options(&config, &mut source.weights()?, options)?;

@@ -1,10 +1,10 @@
 //! A decoder's weights before they are laid out: every tensor found and its shape and type checked, the matrices not read yet.
 //! A damaged download is refused here, before gigabytes of it have been converted.
 
-use super::CpuOptions;
 use super::heads::HeadNorms;
-use super::held::{Choice, Parts};
+use super::held::{CACHE_BYTES, Choice, Parts};
 use super::shape::HeadShape;
+use super::{CpuOptions, WeightFormat};
 use crate::config::DecoderConfig;
 use crate::error::ModelError;
 use crate::matrix::Order;
@@ -58,15 +58,22 @@ impl DecoderFiles {
 
     /// Bytes that the decoder's matrices will take: what [`super::Decoder::held`] says once they are laid out.
     pub fn held_bytes(&self, options: CpuOptions) -> u64 {
-        let choice = |table: bool| Choice {
-            format: options.weights,
-            table,
-        };
+        self.bytes_of(self.choices(options))
+    }
+
+    /// How matrices are held: the embedding and the head, and those of the layers.
+    pub(super) fn choices(&self, options: CpuOptions) -> [Choice; 2] {
+        let of = |format, cached| [true, false].map(|table| Choice { format, table, cached });
+        let cached = self.bytes_of(of(WeightFormat::F32, false)) <= CACHE_BYTES;
+        of(options.weights, cached)
+    }
+
+    fn bytes_of(&self, [of_tables, of_layers]: [Choice; 2]) -> u64 {
         let tables = [Some(&self.embedding), self.head.as_ref()].into_iter().flatten();
-        let tables: u64 = tables.map(|matrix| choice(true).bytes(matrix)).sum();
+        let tables: u64 = tables.map(|matrix| of_tables.bytes(matrix)).sum();
         let layer = |layer: &LayerFiles| -> u64 {
             let matrices = [&layer.qkv, &layer.attention_out, &layer.gate_up, &layer.down];
-            matrices.into_iter().map(|matrix| choice(false).bytes(matrix)).sum()
+            matrices.into_iter().map(|matrix| of_layers.bytes(matrix)).sum()
         };
         tables + self.layers.iter().map(layer).sum::<u64>()
     }
@@ -139,7 +146,7 @@ fn one(matrix: FileMatrix) -> Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoder::{Decoder, WeightFormat};
+    use crate::decoder::Decoder;
     use crate::source::{Embedded, Source};
 
     /// What is said before loading is what is held after it.
@@ -149,6 +156,7 @@ mod tests {
             for weights in [
                 WeightFormat::Auto,
                 WeightFormat::F32,
+                WeightFormat::Bf16,
                 WeightFormat::Q8,
                 WeightFormat::Q4,
             ] {

@@ -11,7 +11,7 @@ use super::scratch::Scratch;
 use super::shape::HeadShape;
 use crate::cpu::{ActivationBlock, Pool};
 use crate::error::ModelError;
-use crate::matrix::{Held, Input, Matrix, Then, quantise};
+use crate::matrix::{Input, Matrix, Then, quantise};
 
 /// Weights of a layer. Projections of the same input are one matrix, so that the input is read once.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ pub(super) fn product<S: Send>(
 ) {
     let (threads, blocks) = buffers;
     blocks.clear();
-    if matrix.held() != Held::F32 {
+    if matrix.held().quantised() {
         quantise(pool, values, matrix.k(), threads, blocks);
     }
     matrix.product(pool, Input { values, blocks }, out, then);

@@ -33,7 +33,6 @@ use crate::cpu::Pool;
 use crate::error::ModelError;
 use crate::matrix::{Held, Matrix, Then};
 use crate::weights::Weights;
-use held::Choice;
 use layer::{Layer, Step, product};
 use norm::rms_norm;
 use scratch::Scratch;
@@ -90,13 +89,10 @@ impl Decoder {
     /// # Errors
     /// When a quantised block cannot be taken apart; when the system gives no threads.
     pub fn from_files(config: &DecoderConfig, files: DecoderFiles, options: CpuOptions) -> Result<Self, ModelError> {
-        let choice = |table: bool| Choice {
-            format: options.weights,
-            table,
-        };
-        let embedding = choice(true).matrix(&files.embedding)?;
-        let head = files.head.map(|head| choice(true).matrix(&head)).transpose()?;
-        let layers = files.layers.into_iter().map(|layer| Layer::new(layer, choice(false)));
+        let [of_tables, of_layers] = files.choices(options);
+        let embedding = of_tables.matrix(&files.embedding)?;
+        let head = files.head.map(|head| of_tables.matrix(&head)).transpose()?;
+        let layers = files.layers.into_iter().map(|layer| Layer::new(layer, of_layers));
         let layers = layers.collect::<Result<_, _>>()?;
         let pool = Pool::new(options.threads).map_err(|source| ModelError::Threads {
             threads: options.threads,
@@ -120,13 +116,14 @@ impl Decoder {
         self.embedding.row(token as usize, out);
     }
 
-    /// Bytes of its matrices, and of those in how many bits: "f32", "q8_0", "q4" or a mixture.
+    /// Bytes of its matrices, and of those in how many bits: "f32", "bf16", "q8_0", "q4" or a mixture.
     pub fn held(&self) -> (u64, String) {
         let tables = [Some(&self.embedding), self.head.as_ref()].into_iter().flatten();
         let all: Vec<&Matrix> = self.layers.iter().flat_map(Layer::matrices).chain(tables).collect();
         let bytes = |held: Held| -> u64 { all.iter().filter(|m| m.held() == held).map(|m| m.bytes()).sum() };
         let kinds = [
             ("f32", bytes(Held::F32)),
+            ("bf16", bytes(Held::Bf16)),
             ("q8_0", bytes(Held::Q8)),
             ("q4", bytes(Held::Q4)),
         ];

@@ -2,27 +2,31 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::fill::fill;
 use super::pack::{Order, lines};
 use crate::cpu::PANEL;
 use crate::error::ModelError;
 use crate::ops::simd;
 use crate::weights::FileMatrix;
 
-/// All rows, and zeros up to a whole panel.
-pub(super) fn read(parts: &[FileMatrix], order: Order) -> Result<Vec<f32>, ModelError> {
+/// All rows as `held` makes of them, and zeros up to a whole panel.
+pub(super) fn read<T: Copy + Default + Send>(
+    parts: &[FileMatrix],
+    order: Order,
+    held: impl Fn(f32) -> T + Sync,
+) -> Result<Vec<T>, ModelError> {
     let k = parts.first().map_or(0, FileMatrix::k);
     let lines = lines(parts, order);
-    let (mut all, mut row) = (Vec::with_capacity(lines.len() * k), Vec::with_capacity(k));
-    for line in lines {
-        match line {
-            Some((part, index)) => parts[part].read_row(index, &mut row)?,
-            None => {
-                row.clear();
-                row.resize(k, 0.0);
-            }
+    let mut all = vec![T::default(); lines.len() * k];
+    fill(&lines, &mut all, PANEL * k, |lines, all| {
+        let mut row = Vec::with_capacity(k);
+        for (line, to) in lines.iter().zip(all.chunks_exact_mut(k)) {
+            let Some((part, index)) = line else { continue };
+            parts[*part].read_row(*index, &mut row)?;
+            to.iter_mut().zip(&row).for_each(|(to, number)| *to = held(*number));
         }
-        all.extend_from_slice(&row);
-    }
+        Ok(())
+    })?;
     Ok(all)
 }
 

@@ -1,8 +1,10 @@
-//! Weight matrices as a step reads them: f32, or quantised in panels of eight rows.
+//! Weight matrices as a step reads them: f32, bf16, or quantised in panels of eight rows.
 //!
 //! A product's elements are computed in an order that depends on nothing but the matrix: not on how many rows of
 //! activations stand beside each other, nor on the number of threads.
 
+mod brain;
+mod fill;
 mod float;
 mod gate;
 mod input;
@@ -10,6 +12,8 @@ mod pack;
 
 pub(crate) use input::{Input, quantise};
 pub(crate) use pack::Order;
+
+use half::bf16;
 
 use crate::cpu::{BLOCK, Columns, Instructions, PANEL, Pool, Q4_BLOCK_BYTES, Q8_BLOCK_BYTES, q4_tile, q8_tile};
 use crate::error::ModelError;
@@ -24,8 +28,16 @@ const PASS_ROWS: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     F32,
+    Bf16,
     Q8,
     Q4,
+}
+
+impl Held {
+    /// Whether products take their input in blocks of 8-bit numbers rather than as it is.
+    pub(crate) fn quantised(self) -> bool {
+        matches!(self, Self::Q8 | Self::Q4)
+    }
 }
 
 /// A matrix [n, k] of weights; products give n numbers a row.
@@ -36,6 +48,8 @@ pub(crate) struct Matrix {
     k: usize,
     /// f32: rows one after the other, up to a multiple of [`PANEL`] filled with zeros.
     floats: Vec<f32>,
+    /// bf16: the same.
+    halves: Vec<bf16>,
     /// Quantised: panels one after the other.
     panels: Vec<u8>,
     with: Instructions,
@@ -65,19 +79,22 @@ impl Matrix {
         let k = parts.first().map_or(0, FileMatrix::k);
         let n = parts.iter().map(FileMatrix::rows).sum();
         let with = Instructions::best();
-        let (floats, panels) = match held {
-            Held::F32 => (float::read(parts, order)?, Vec::new()),
-            Held::Q8 => (Vec::new(), pack::q8(parts, order)?),
-            Held::Q4 => (Vec::new(), pack::q4(parts, order)?),
-        };
-        Ok(Self {
+        let mut matrix = Self {
             held,
             n,
             k,
-            floats,
-            panels,
+            floats: Vec::new(),
+            halves: Vec::new(),
+            panels: Vec::new(),
             with,
-        })
+        };
+        match held {
+            Held::F32 => matrix.floats = float::read(parts, order, |number| number)?,
+            Held::Bf16 => matrix.halves = float::read(parts, order, bf16::from_f32)?,
+            Held::Q8 => matrix.panels = pack::q8(parts, order)?,
+            Held::Q4 => matrix.panels = pack::q4(parts, order)?,
+        }
+        Ok(matrix)
     }
 
     /// Bytes that the numbers of a matrix of `parts` take, without reading them: [`Matrix::bytes`] of [`Matrix::new`].
@@ -87,6 +104,7 @@ impl Matrix {
         let blocks = (rows / PANEL * k.div_ceil(BLOCK)) as u64;
         match held {
             Held::F32 => (rows * k * size_of::<f32>()) as u64,
+            Held::Bf16 => (rows * k * size_of::<bf16>()) as u64,
             Held::Q8 => blocks * Q8_BLOCK_BYTES as u64,
             Held::Q4 => blocks * Q4_BLOCK_BYTES as u64,
         }
@@ -108,13 +126,14 @@ impl Matrix {
 
     /// Bytes of its numbers, as a product reads them.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.floats.len() * size_of::<f32>() + self.panels.len()) as u64
+        (size_of_val(&*self.floats) + size_of_val(&*self.halves) + self.panels.len()) as u64
     }
 
     /// Writes row `index` into `out`, which has k elements.
     pub(crate) fn row(&self, index: usize, out: &mut [f32]) {
         match self.held {
             Held::F32 => out.copy_from_slice(&self.floats[index * self.k..(index + 1) * self.k]),
+            Held::Bf16 => brain::widen(&self.halves[index * self.k..(index + 1) * self.k], out),
             Held::Q8 => pack::q8_row(self.panel(index / PANEL), index % PANEL, out),
             Held::Q4 => pack::q4_row(self.panel(index / PANEL), index % PANEL, out),
         }
@@ -203,6 +222,12 @@ impl Matrix {
             Held::F32 => float::tile(
                 x.values,
                 &self.floats[panel * PANEL * self.k..][..PANEL * self.k],
+                self.k,
+                out,
+            ),
+            Held::Bf16 => brain::tile(
+                x.values,
+                &self.halves[panel * PANEL * self.k..][..PANEL * self.k],
                 self.k,
                 out,
             ),

@@ -84,7 +84,12 @@ fn check(config: &DecoderConfig, alone: &mut Decoder, together: &mut Decoder, ra
 
 /// Every way to hold weights, and a decoder with three threads beside one without any.
 fn check_all(config: &DecoderConfig, weights: impl Fn() -> Weights, random: &mut Random) {
-    for format in [WeightFormat::F32, WeightFormat::Q8, WeightFormat::Q4] {
+    for format in [
+        WeightFormat::F32,
+        WeightFormat::Bf16,
+        WeightFormat::Q8,
+        WeightFormat::Q4,
+    ] {
         let decoder = |threads| {
             let options = CpuOptions {
                 threads,
@@ -114,4 +119,22 @@ fn batch_invariance_of_the_embedded_models() {
         let decoder = || Decoder::new(&config, &mut source.weights().unwrap()).unwrap();
         check(&config, &mut decoder(), &mut decoder(), &mut Random::new(seed));
     }
+}
+
+/// Two bytes a number where the file has no more are not another model.
+#[test]
+fn weights_in_bf16_give_the_bits_of_the_same_weights_in_f32() {
+    let source = Source::Embedded(Embedded::Large);
+    let config = source.config().unwrap();
+    let tokens = Random::new(7).tokens(2 * KV_BLOCK_TOKENS, config.vocab_size);
+    let found = [WeightFormat::F32, WeightFormat::Bf16].map(|weights| {
+        let options = CpuOptions { threads: 1, weights };
+        let mut decoder = Decoder::with_options(&config, &mut source.weights().unwrap(), options).unwrap();
+        let mut kv = KvPool::new(&config, 2).unwrap();
+        let batch = one_row(0, &tokens, &blocks(0..2), tokens.len());
+        (decoder.held(), logits(&mut decoder, &mut kv, &batch, config.vocab_size))
+    });
+    let [((wide, _), expected), ((narrow, held), logits)] = found;
+    assert_eq!((2 * narrow, held.as_str()), (wide, "bf16"));
+    assert!(logits == expected);
 }

@@ -1,5 +1,6 @@
 //! Tests of the crate from outside. One binary, so that the tensor library is linked once.
 
+mod allocations;
 mod batch_invariance;
 mod build;
 mod gguf;

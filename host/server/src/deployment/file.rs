@@ -74,7 +74,7 @@ pub struct ModelEntry {
     /// Threads of a step on the CPU.
     #[serde(default = "one_thread")]
     pub threads: NonZeroU16,
-    /// How weights are held on the CPU: `auto` (as the file has them), `f32`, `q8_0` (8.5 bits a number) or `q4` (5 bits).
+    /// How weights are held on the CPU: `auto` (as the file has them), `f32`, `bf16`, `q8_0` (8.5 bits a number) or `q4` (5 bits).
     #[serde(default)]
     #[cfg_attr(test, schemars(with = "String", extend("default" = "auto")))]
     pub weights: WeightFormat,

@@ -94,6 +94,20 @@ impl<'a> Metadata<'a> {
         }
     }
 
+    /// A list of numbers; empty if it is not there.
+    pub(super) fn floats(&self, key: &str) -> Result<Vec<f64>, ModelError> {
+        let number = |value: &Value| match *value {
+            Value::F32(v) => Ok(f64::from(v)),
+            Value::F64(v) => Ok(v),
+            _ => Err(self.kind(key, "a list of numbers")),
+        };
+        match self.fields.get(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(values)) => values.iter().map(number).collect(),
+            Some(_) => Err(self.kind(key, "a list of numbers")),
+        }
+    }
+
     /// A list of whole numbers; empty if it is not there.
     pub(super) fn integers(&self, key: &str) -> Result<Vec<i64>, ModelError> {
         let number = |value: &Value| match *value {

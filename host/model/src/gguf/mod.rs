@@ -3,6 +3,7 @@
 mod config;
 mod metadata;
 mod names;
+mod sentencepiece;
 mod tokenizer;
 
 use std::io::Cursor;

@@ -9,4 +9,5 @@ mod heads;
 mod ledger;
 mod reference;
 mod runner;
+mod sentencepiece;
 mod source;

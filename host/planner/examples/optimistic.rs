@@ -5,7 +5,7 @@
 //! cargo run --release -p tokenrouter-planner --example optimistic -- losses  # against look-ahead without it
 //! ```
 //!
-//! A second number gives the tokens of each measurement, a third the seeds of each cell; a text keeps only the settings whose name contains it.
+//! A second number gives the tokens of each measurement, a third the seeds of each cell; a text keeps only the settings whose line contains it.
 #![expect(clippy::print_stdout, reason = "it is there to print")]
 
 #[allow(dead_code, reason = "the tests use other parts of it")]
@@ -89,12 +89,15 @@ fn losses(tokens: u64, seeds: u64, wanted: &str) {
         }
     }
     all.sort_by(f64::total_cmp);
+    let Some(least) = all.first() else {
+        println!("no setting's line contains \"{wanted}\"");
+        return;
+    };
     let below = all.iter().filter(|&&ratio| ratio < 0.97).count();
     let mean = (all.iter().map(|ratio| ratio.ln()).sum::<f64>() / all.len() as f64).exp();
     println!(
-        "{} settings: least {:.3}, {below} below 0.97, geometric mean {mean:.3}",
+        "{} settings: least {least:.3}, {below} below 0.97, geometric mean {mean:.3}",
         all.len(),
-        all[0]
     );
 }
 

@@ -124,9 +124,10 @@ fn fields() -> Vec<Field> {
         )
         .with(json!({ "stream": true })),
         field("user", json!(["someone"]), json!([1, {}]), json!([])),
+        field("cache_salt", json!(["a"]), json!([1, {}]), json!(["", "1".repeat(257)])),
         field(
             "tokenrouter",
-            json!([{}, { "attribution": true }, { "options": { "threshold": 0.1 } }, { "options": { "threshold": null } }]),
+            json!([{}, { "attribution": true }, { "prefix_cache": false }, { "options": { "threshold": 0.1 } }, { "options": { "threshold": null } }]),
             json!([1, [], { "options": 1 }, { "attribution": "on" }, { "options": { "threshold": {} } }]),
             json!([{ "unheard_of": 1 }]),
         ),

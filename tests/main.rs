@@ -21,6 +21,7 @@ mod models;
 mod optimistic;
 mod plan;
 mod policy_cli;
+mod prefix;
 mod reference;
 mod reported;
 mod schedule;

@@ -147,6 +147,7 @@ async fn vllm_19862_null_is_absent() {
         "tools",
         "response_format",
         "include_stop_str_in_output",
+        "cache_salt",
         "guided_json",
         "unheard_of",
     ];

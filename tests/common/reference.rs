@@ -125,6 +125,7 @@ impl Reference {
                 position: 0,
                 logits: 1,
                 blocks: 0..blocks.len() as u32,
+                shared: 0,
             }],
             blocks,
         };

@@ -9,7 +9,7 @@ use tokenrouter_model::{Embedded, Source};
 const ANSWERS_MAX: usize = 8;
 const LENGTH_MAX: u32 = 512;
 
-pub const WORDS: [&str; 45] = [
+pub const WORDS: [&str; 47] = [
     "null",
     "true",
     "false",
@@ -43,6 +43,8 @@ pub const WORDS: [&str; 45] = [
     "stream_options",
     "include_usage",
     "user",
+    "cache_salt",
+    "prefix_cache",
     "tokenrouter",
     "options",
     "attribution",

@@ -1,29 +1,63 @@
 //! Bookkeeping of one model's KV pool: which blocks are free, and which request's prefix the others hold. The numbers
 //! themselves (the cache) live with the model's runner.
+//!
+//! Whole blocks of committed tokens are shared: requests whose sequences begin alike hold the same blocks ([`crate::prefix`]).
+//! When the last of them lets go, the block is *retained*: it counts as free, and keeps what it holds until its memory is needed.
+//! A shared block is never written again.
+
+#[cfg(test)]
+mod schedules;
+mod sharing;
+#[cfg(test)]
+mod tests;
 
 use crate::ids::{BlockId, RequestId};
 use crate::limits::KV_BLOCK_TOKENS;
+use crate::prefix::{Prefix, PrefixIndex, PrefixSalt};
 use crate::request::SeatIndex;
+pub use sharing::PrefixCounts;
 
 /// What a model keeps of one request: KV of the first `fed` tokens of its committed sequence.
 #[derive(Debug)]
 struct Seat {
     request: RequestId,
     fed: u32,
+    /// The most that `fed` ever was.
+    fed_max: u32,
     blocks: Vec<BlockId>,
+    /// Whose prefixes it shares; `None`: nobody's.
+    salt: Option<PrefixSalt>,
+    /// How many of the first blocks are in the index; what they hold.
+    shared: u32,
+    prefix: Option<Prefix>,
     /// In the step that is being put together or runs: not to be evicted.
     pinned: bool,
     taken: bool,
 }
 
+impl Seat {
+    /// Holds nothing any more; its blocks have been dealt with.
+    fn forget(&mut self) {
+        self.fed = 0;
+        self.blocks.clear();
+        self.shared = 0;
+        self.prefix = self.salt.map(Prefix::empty);
+    }
+}
+
 /// Seats and blocks of one model.
 #[derive(Debug)]
 pub struct KvPool {
-    blocks_total: usize,
     free: Vec<BlockId>,
+    /// Of each block, how many seats hold it.
+    holders: Vec<u32>,
+    index: PrefixIndex,
     seats: Vec<Seat>,
     seats_free: Vec<SeatIndex>,
     evictions: u64,
+    counts: PrefixCounts,
+    /// Of each block, how many evictable seats hold it; all 0 but while evictions are worked out.
+    evictable: Vec<u32>,
 }
 
 /// Blocks that hold `tokens` positions.
@@ -36,22 +70,30 @@ impl KvPool {
     pub fn new(blocks: usize) -> Self {
         let free = (0..blocks as u32).rev().map(BlockId).collect();
         Self {
-            blocks_total: blocks,
             free,
+            holders: vec![0; blocks],
+            index: PrefixIndex::new(blocks),
             seats: Vec::new(),
             seats_free: Vec::new(),
             evictions: 0,
+            counts: PrefixCounts::default(),
+            evictable: vec![0; blocks],
         }
     }
 
-    /// Blocks that no request holds.
+    /// Blocks that no request holds, retained ones included.
     pub fn blocks_free(&self) -> usize {
-        self.free.len()
+        self.free.len() + self.index.retained()
+    }
+
+    /// Blocks that no request holds and that keep what they hold, for requests to come.
+    pub fn blocks_retained(&self) -> usize {
+        self.index.retained()
     }
 
     /// Blocks of the pool.
     pub fn blocks_total(&self) -> usize {
-        self.blocks_total
+        self.holders.len()
     }
 
     /// Requests that have a seat.
@@ -64,13 +106,23 @@ impl KvPool {
         self.evictions
     }
 
-    /// A seat for a request that comes for the first time. `length_max` is the longest it can get, in tokens.
-    pub fn sit(&mut self, request: RequestId, length_max: usize) -> SeatIndex {
+    /// What has come of sharing prefixes.
+    pub fn prefix_counts(&self) -> PrefixCounts {
+        self.counts
+    }
+
+    /// A seat for a request that comes for the first time. `length_max` is the longest it can get, in tokens. With a salt, it
+    /// shares prefixes with requests of the same salt.
+    pub fn sit(&mut self, request: RequestId, length_max: usize, salt: Option<PrefixSalt>) -> SeatIndex {
         let index = self.seats_free.pop().unwrap_or_else(|| {
             self.seats.push(Seat {
                 request,
                 fed: 0,
+                fed_max: 0,
                 blocks: Vec::new(),
+                salt,
+                shared: 0,
+                prefix: None,
                 pinned: false,
                 taken: false,
             });
@@ -80,20 +132,23 @@ impl KvPool {
         debug_assert!(!seat.taken && seat.blocks.is_empty());
         seat.blocks.reserve(blocks_for(length_max));
         seat.request = request;
-        seat.fed = 0;
+        seat.salt = salt;
+        seat.fed_max = 0;
+        seat.forget();
         seat.taken = true;
         index
     }
 
-    /// The request has ended: its blocks and its seat are free again.
+    /// The request has ended: its seat is free again, and so are its blocks, of which the shared ones are retained.
     pub fn leave(&mut self, index: SeatIndex) {
-        let seat = &mut self.seats[index.0 as usize];
         debug_assert!(
-            seat.taken && !seat.pinned,
+            self.seats[index.0 as usize].taken && !self.seats[index.0 as usize].pinned,
             "only a request that is not in a step can leave"
         );
+        self.drop_blocks(index, 0);
+        let seat = &mut self.seats[index.0 as usize];
+        seat.forget();
         seat.taken = false;
-        self.free.append(&mut seat.blocks);
         self.seats_free.push(index);
     }
 
@@ -112,53 +167,65 @@ impl KvPool {
         let seat = &mut self.seats[index.0 as usize];
         debug_assert!(fed as usize <= seat.blocks.len() * KV_BLOCK_TOKENS);
         seat.fed = fed;
+        seat.fed_max = seat.fed_max.max(fed);
     }
 
-    /// Forgets all positions from `length` on and frees the blocks that held only those.
+    /// Forgets all positions from `length` on and frees the blocks that held only those. Of a shared block that would have to be
+    /// written again, all positions are forgotten.
     pub fn truncate(&mut self, index: SeatIndex, length: u32) {
         let seat = &mut self.seats[index.0 as usize];
         seat.fed = seat.fed.min(length);
+        let whole = seat.fed / KV_BLOCK_TOKENS as u32;
+        if whole < seat.shared {
+            (seat.fed, seat.shared) = (whole * KV_BLOCK_TOKENS as u32, whole);
+            let before = whole.checked_sub(1).map(|last| seat.blocks[last as usize]);
+            seat.prefix = match before {
+                Some(block) => self.index.prefix(block),
+                None => seat.salt.map(Prefix::empty),
+            };
+        }
         let keep = blocks_for(seat.fed as usize);
-        self.free.extend(seat.blocks.drain(keep.min(seat.blocks.len())..));
+        self.drop_blocks(index, keep);
     }
 
     /// What the pool held is lost, as when its model had to be started anew: every request keeps its seat and computes
     /// its KV again when it comes back.
     pub fn lose_all(&mut self) {
         for seat in &mut self.seats {
-            seat.fed = 0;
-            seat.blocks.clear();
+            seat.forget();
             seat.pinned = false;
         }
+        self.index.clear();
+        self.holders.fill(0);
         self.free.clear();
-        self.free.extend((0..self.blocks_total as u32).rev().map(BlockId));
+        self.free.extend((0..self.holders.len() as u32).rev().map(BlockId));
     }
 
-    /// Gives the seat room for `length` positions and pins it until [`KvPool::unpin`]. Where blocks are short, the
-    /// youngest unpinned requests that are younger than this one lose their KV (they compute it again when they
-    /// come back). Older requests never lose anything to younger ones, so the oldest always gets through and no two
-    /// requests can wait for each other. Returns false, with nothing changed, if there is no room.
+    /// Gives the seat room for `length` positions and pins it until [`KvPool::unpin`]. Where blocks are short, those that were
+    /// retained longest are given up first; then the youngest unpinned requests that are younger than this one lose their KV (they
+    /// compute it again when they come back). Older requests never lose anything to younger ones, so the oldest always gets
+    /// through and no two requests can wait for each other. Returns false, with nothing changed, if there is no room.
     pub fn reserve(&mut self, index: SeatIndex, length: usize) -> bool {
         let (request, held) = {
             let seat = &self.seats[index.0 as usize];
             (seat.request, seat.blocks.len())
         };
         let wanted = blocks_for(length).saturating_sub(held);
-        if wanted > self.free.len() && !self.evict_younger(request, wanted) {
+        if wanted > self.blocks_free() && !self.evict_younger(request, wanted) {
             return false;
         }
-        let seat = &mut self.seats[index.0 as usize];
         for _ in 0..wanted {
-            seat.blocks.extend(self.free.pop());
+            let block = self.take_block();
+            self.seats[index.0 as usize].blocks.extend(block);
         }
-        seat.pinned = true;
+        self.seats[index.0 as usize].pinned = true;
         true
     }
 
-    /// The same for work that may be in vain: takes only blocks that are free.
+    /// The same for work that may be in vain: takes only blocks that nobody holds.
     pub fn reserve_free(&mut self, index: SeatIndex, length: usize) -> bool {
         let held = self.seats[index.0 as usize].blocks.len();
-        blocks_for(length).saturating_sub(held) <= self.free.len() && self.reserve(index, length)
+        blocks_for(length).saturating_sub(held) <= self.blocks_free() && self.reserve(index, length)
     }
 
     /// Allows eviction again.
@@ -169,90 +236,37 @@ impl KvPool {
     /// Frees blocks until `wanted` are free, or leaves everything as it is and returns false.
     fn evict_younger(&mut self, request: RequestId, wanted: usize) -> bool {
         let evictable = |seat: &Seat| seat.taken && !seat.pinned && seat.request > request && !seat.blocks.is_empty();
-        let obtainable: usize = self
+        let mut obtainable = self.blocks_free();
+        for block in self
             .seats
             .iter()
             .filter(|seat| evictable(seat))
-            .map(|seat| seat.blocks.len())
-            .sum();
-        if self.free.len() + obtainable < wanted {
+            .flat_map(|seat| &seat.blocks)
+        {
+            let losing = &mut self.evictable[block.0 as usize];
+            *losing += 1;
+            obtainable += usize::from(*losing == self.holders[block.0 as usize]);
+        }
+        for block in self
+            .seats
+            .iter()
+            .filter(|seat| evictable(seat))
+            .flat_map(|seat| &seat.blocks)
+        {
+            self.evictable[block.0 as usize] = 0;
+        }
+        if obtainable < wanted {
             return false;
         }
-        while self.free.len() < wanted {
-            let Some(victim) = self
-                .seats
-                .iter_mut()
-                .filter(|seat| evictable(seat))
-                .max_by_key(|seat| seat.request)
-            else {
+        while self.blocks_free() < wanted {
+            let seats = self.seats.iter().enumerate().filter(|(_, seat)| evictable(seat));
+            let Some((victim, _)) = seats.max_by_key(|(_, seat)| seat.request) else {
                 return false;
             };
-            victim.fed = 0;
-            self.free.append(&mut victim.blocks);
+            self.drop_blocks(SeatIndex(victim as u32), 0);
+            self.seats[victim].forget();
             self.evictions += 1;
         }
         true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn older_requests_take_from_the_youngest_and_never_the_other_way() {
-        let mut pool = KvPool::new(4);
-        let seats: Vec<_> = (0..3).map(|id| pool.sit(RequestId(id), 64)).collect();
-        for (&seat, tokens) in seats.iter().zip([16, 16, 32]) {
-            assert!(pool.reserve(seat, tokens));
-            pool.set_fed(seat, tokens as u32);
-            pool.unpin(seat);
-        }
-        assert!(!pool.reserve(seats[2], 33), "the youngest has nobody to take from");
-        assert_eq!(pool.fed(seats[2]), 32, "a refused reservation changes nothing");
-        assert!(pool.reserve(seats[0], 17));
-        assert_eq!((pool.fed(seats[1]), pool.fed(seats[2])), (16, 0), "the youngest pays");
-        assert_eq!((pool.evictions(), pool.blocks_free()), (1, 1));
-    }
-
-    #[test]
-    fn a_pinned_seat_is_never_evicted() {
-        let mut pool = KvPool::new(2);
-        let (old, young) = (pool.sit(RequestId(1), 32), pool.sit(RequestId(2), 32));
-        assert!(pool.reserve(young, 32));
-        assert!(!pool.reserve(old, 16));
-        pool.unpin(young);
-        assert!(pool.reserve(old, 16));
-    }
-
-    #[test]
-    fn a_pool_that_lost_everything_has_all_blocks_free_and_all_seats_taken() {
-        let mut pool = KvPool::new(4);
-        let seats: Vec<_> = (0..2).map(|id| pool.sit(RequestId(id), 64)).collect();
-        assert!(pool.reserve(seats[0], 33));
-        pool.set_fed(seats[0], 33);
-        pool.lose_all();
-        assert_eq!((pool.fed(seats[0]), pool.blocks_free(), pool.seats_taken()), (0, 4, 2));
-        assert!(pool.reserve(seats[1], 64), "nothing is pinned any more");
-        pool.unpin(seats[1]);
-        pool.leave(seats[0]);
-        pool.leave(seats[1]);
-        assert_eq!((pool.blocks_free(), pool.seats_taken()), (4, 0));
-    }
-
-    #[test]
-    fn truncation_frees_whole_blocks_and_leaving_frees_all() {
-        let mut pool = KvPool::new(4);
-        let seat = pool.sit(RequestId(1), 64);
-        assert!(pool.reserve(seat, 50));
-        pool.set_fed(seat, 50);
-        pool.truncate(seat, 17);
-        assert_eq!(
-            (pool.fed(seat), pool.blocks(seat).len(), pool.blocks_free()),
-            (17, 2, 2)
-        );
-        pool.unpin(seat);
-        pool.leave(seat);
-        assert_eq!((pool.blocks_free(), pool.seats_taken()), (4, 0));
     }
 }

@@ -14,6 +14,7 @@ pub mod kv;
 pub mod launch;
 pub mod limits;
 pub mod policy;
+pub mod prefix;
 pub mod request;
 pub mod route;
 pub mod scheduler;

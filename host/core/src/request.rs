@@ -1,10 +1,13 @@
 //! A request: everything about it that is not a model's KV cache. It moves as a whole from one model's scheduler to
 //! the next, so whoever holds it may change it and nobody has to ask.
 
+use std::ops::Range;
+
 use crate::ahead::Suffix;
 use crate::ids::{ModelIndex, RequestId, TokenId};
 use crate::limits::MODELS_MAX;
 use crate::policy::PolicyState;
+use crate::prefix::PrefixSalt;
 
 /// A generation of a policy: one component with one configuration. Requests keep theirs to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,12 +60,18 @@ pub struct Request<A> {
     pub generation: Option<GenerationId>,
     /// The policy's words about it.
     pub state: PolicyState,
+    /// Whose prefixes it shares at every model; `None`: nobody's, and nobody shares its.
+    pub prefix_salt: Option<PrefixSalt>,
     /// Text, stream and sampling settings.
     pub answer: A,
     tokens: Vec<TokenId>,
     prompt_tokens: u32,
     length_max: u32,
     tokens_by_model: [u32; MODELS_MAX],
+    /// Tokens of the prompt that each model had when the request first came to it.
+    cached_by_model: [u32; MODELS_MAX],
+    /// The model that it came to first.
+    entry: Option<ModelIndex>,
     handoffs: u32,
     discards_running: u32,
     leaving: [Option<f32>; MODELS_MAX],
@@ -101,11 +110,14 @@ impl<A: Answer> Request<A> {
             seed,
             generation: None,
             state: PolicyState::default(),
+            prefix_salt: None,
             answer,
             tokens,
             prompt_tokens: prompt.len() as u32,
             length_max: length_max as u32,
             tokens_by_model: [0; MODELS_MAX],
+            cached_by_model: [0; MODELS_MAX],
+            entry: None,
             handoffs: 0,
             discards_running: 0,
             leaving: [None; MODELS_MAX],
@@ -138,6 +150,23 @@ impl<A: Answer> Request<A> {
     /// Tokens of the answer that each model wrote.
     pub fn tokens_by_model(&self) -> &[u32; MODELS_MAX] {
         &self.tokens_by_model
+    }
+
+    /// Tokens of the prompt that each model did not have to be fed, because it held them for another request. What a request computes
+    /// itself, loses and finds again does not count.
+    pub fn cached_by_model(&self) -> &[u32; MODELS_MAX] {
+        &self.cached_by_model
+    }
+
+    /// [`Request::cached_by_model`] of the model that the request came to first: what its first token did not have to wait for.
+    pub fn cached_tokens(&self) -> u32 {
+        self.entry.map_or(0, |entry| self.cached_by_model[entry.index()])
+    }
+
+    /// A model holds these positions for the first time, and another request's KV saved it from being fed them.
+    pub(crate) fn note_cached(&mut self, at: ModelIndex, positions: Range<u32>) {
+        let prompt = self.prompt_tokens;
+        self.cached_by_model[at.index()] += positions.end.min(prompt) - positions.start.min(prompt);
     }
 
     /// How often the request moved to another model.
@@ -193,6 +222,7 @@ impl<A: Answer> Request<A> {
     }
 
     pub(crate) fn set_seat(&mut self, model: ModelIndex, seat: SeatIndex) {
+        self.entry.get_or_insert(model);
         self.seats[model.index()] = Some(seat);
     }
 

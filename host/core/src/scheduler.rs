@@ -252,7 +252,9 @@ impl<A: Answer> Scheduler<A> {
     /// it goes on where it was. One that was written ahead here may also go on elsewhere, or end.
     pub fn arrive(&mut self, now_us: u64, mut request: Box<Request<A>>, actions: &mut Vec<Action<A>>) {
         let seat = request.seat(self.model).unwrap_or_else(|| {
-            let seat = self.kv.sit(request.id, request.length_max() as usize);
+            let seat = self
+                .kv
+                .sit(request.id, request.length_max() as usize, request.prefix_salt);
             request.set_seat(self.model, seat);
             seat
         });
@@ -335,6 +337,12 @@ impl<A: Answer> Scheduler<A> {
         waiting.request.tokens().len() - self.kv.fed(waiting.seat) as usize
     }
 
+    /// Takes over what other requests have computed of the request's sequence.
+    fn adopt(&mut self, request: &mut Request<A>, seat: SeatIndex) {
+        let positions = self.kv.adopt(seat, request.tokens());
+        request.note_cached(self.model, positions);
+    }
+
     /// How long each request of the step that is out had waited when it was launched, at `launched_us`.
     pub fn step_waits_us(&self, launched_us: u64) -> impl Iterator<Item = u64> {
         self.running_requests()
@@ -350,7 +358,12 @@ impl<A: Answer> Scheduler<A> {
     pub fn end(&mut self, request: Box<Request<A>>, finish: Finish, actions: &mut Vec<Action<A>>) {
         if let Some(seat) = request.seat(self.model) {
             self.drop_draft(seat, None);
-            self.kv.leave(seat);
+            if let Finish::Failed(_) = finish {
+                self.kv.leave_nothing(seat);
+            } else {
+                self.kv.share(seat, request.tokens());
+                self.kv.leave(seat);
+            }
         }
         actions.push(Action::End { request, finish });
     }

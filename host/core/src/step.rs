@@ -19,6 +19,9 @@ pub struct StepRow {
     pub logits: u32,
     /// The row's KV blocks in [`StepBatch::blocks`], in the order of positions, enough for `position + len`.
     pub blocks: Range<u32>,
+    /// How many of its first blocks other rows may have in their tables too. They are whole and only read: `position` lies behind
+    /// them.
+    pub shared: u32,
 }
 
 /// A step's input. The vectors are kept and refilled, so a steady load allocates nothing.

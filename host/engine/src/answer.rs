@@ -193,6 +193,8 @@ impl TextAnswer {
             prompt_tokens: request.prompt_tokens(),
             answer_tokens: request.answer_tokens(),
             tokens_by_model: request.tokens_by_model()[..request.answer.models].to_vec(),
+            cached_tokens: request.cached_tokens(),
+            cached_by_model: request.cached_by_model()[..request.answer.models].to_vec(),
             handoffs: request.handoffs(),
             handoff_log: request.answer.handoffs.take().unwrap_or_default(),
         };

@@ -1,5 +1,6 @@
 //! What a client asks of the engine, and why it may be refused.
 
+use tokenrouter_core::prefix::PrefixSalt;
 use tokenrouter_core::{ModelIndex, TokenId};
 use tokenrouter_model::Penalties;
 use tokenrouter_model::grammar::Grammar;
@@ -56,6 +57,8 @@ pub struct Job {
     pub target: Target,
     /// Options of the policy for this request.
     pub options: Vec<Setting>,
+    /// Whose prefixes it shares: it takes over KV of jobs with the same salt, and leaves its own to them. `None`: nobody's.
+    pub prefix_salt: Option<PrefixSalt>,
 }
 
 impl Default for Job {
@@ -78,6 +81,7 @@ impl Default for Job {
             steps: false,
             target: Target::Default,
             options: Vec::new(),
+            prefix_salt: None,
         }
     }
 }

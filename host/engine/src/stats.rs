@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokenrouter_core::ahead::AheadCounts;
 use tokenrouter_core::estimate::Moves;
+use tokenrouter_core::kv::PrefixCounts;
 use tokenrouter_core::limits::MODELS_MAX;
 
 pub use crate::histogram::HistogramStats;
@@ -26,6 +27,10 @@ pub(crate) struct ModelCounters {
     pub(crate) policy_instances: AtomicU64,
     pub(crate) kv_evictions: AtomicU64,
     pub(crate) kv_blocks_used: AtomicU64,
+    pub(crate) kv_blocks_retained: AtomicU64,
+    pub(crate) prefix_hits: AtomicU64,
+    pub(crate) prefix_tokens: AtomicU64,
+    pub(crate) prefix_given_up: AtomicU64,
     pub(crate) seats_taken: AtomicU64,
     pub(crate) ahead_written: AtomicU64,
     pub(crate) ahead_dropped: AtomicU64,
@@ -58,6 +63,10 @@ impl Default for ModelCounters {
             policy_instances: AtomicU64::new(0),
             kv_evictions: AtomicU64::new(0),
             kv_blocks_used: AtomicU64::new(0),
+            kv_blocks_retained: AtomicU64::new(0),
+            prefix_hits: AtomicU64::new(0),
+            prefix_tokens: AtomicU64::new(0),
+            prefix_given_up: AtomicU64::new(0),
             seats_taken: AtomicU64::new(0),
             ahead_written: AtomicU64::new(0),
             ahead_dropped: AtomicU64::new(0),
@@ -97,6 +106,13 @@ impl ModelCounters {
             Self::set(&self.moved[model], moves.requests[model]);
             Self::set(&self.committed[model], moves.committed[model]);
         }
+    }
+
+    /// Copies what has come of sharing prefixes.
+    pub(crate) fn set_prefixes(&self, counts: PrefixCounts) {
+        Self::set(&self.prefix_hits, counts.hits);
+        Self::set(&self.prefix_tokens, counts.tokens);
+        Self::set(&self.prefix_given_up, counts.given_up);
     }
 
     /// Copies what has come of decoding ahead.
@@ -139,6 +155,10 @@ pub struct ModelStats {
     pub kv_evictions: u64,
     /// KV blocks in use.
     pub kv_blocks_used: u64,
+    /// KV blocks that nobody uses and that keep what they hold for requests to come.
+    pub kv_blocks_retained: u64,
+    /// What has come of sharing prefixes.
+    pub prefixes: PrefixCounts,
     /// Requests with a place at the model, pending ones included.
     pub seats_taken: u64,
     /// What has come of decoding ahead here, and of settling here what other models decoded ahead.
@@ -194,6 +214,12 @@ impl ModelCounters {
             policy_instances: get(&self.policy_instances),
             kv_evictions: get(&self.kv_evictions),
             kv_blocks_used: get(&self.kv_blocks_used),
+            kv_blocks_retained: get(&self.kv_blocks_retained),
+            prefixes: PrefixCounts {
+                hits: get(&self.prefix_hits),
+                tokens: get(&self.prefix_tokens),
+                given_up: get(&self.prefix_given_up),
+            },
             seats_taken: get(&self.seats_taken),
             ahead: AheadCounts {
                 written: get(&self.ahead_written),

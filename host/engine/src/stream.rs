@@ -85,6 +85,10 @@ pub struct Ended {
     pub answer_tokens: u32,
     /// Tokens of the answer by the model that wrote them, one entry for each model of the deployment.
     pub tokens_by_model: Vec<u32>,
+    /// Tokens of the prompt that the model it started at held for other requests.
+    pub cached_tokens: u32,
+    /// The same for each model of the deployment.
+    pub cached_by_model: Vec<u32>,
     /// How often the request moved to another model.
     pub handoffs: u32,
     /// Each of these moves, in order, if the job asked for attribution.
@@ -102,6 +106,8 @@ impl Ended {
             prompt_tokens: 0,
             answer_tokens: 0,
             tokens_by_model: vec![0; models],
+            cached_tokens: 0,
+            cached_by_model: vec![0; models],
             handoffs: 0,
             handoff_log: Vec::new(),
             timing: Timing::default(),

@@ -359,7 +359,9 @@ impl Subserver {
             &self.counters.kv_blocks_used,
             (kv.blocks_total() - kv.blocks_free()) as u64,
         );
+        ModelCounters::set(&self.counters.kv_blocks_retained, kv.blocks_retained() as u64);
         ModelCounters::set(&self.counters.seats_taken, kv.seats_taken() as u64);
+        self.counters.set_prefixes(kv.prefix_counts());
     }
 
     /// The step is over for the others too: models that held back decide again.

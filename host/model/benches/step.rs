@@ -21,6 +21,7 @@ fn batch(rows: u32, position: u32, len: u32) -> StepBatch {
         position,
         logits: 1,
         blocks: r * BLOCKS_EACH..(r + 1) * BLOCKS_EACH,
+        shared: 0,
     };
     StepBatch {
         tokens,

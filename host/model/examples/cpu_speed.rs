@@ -38,6 +38,7 @@ fn batch(rows: u32, position: u32, len: u32, vocabulary: u32) -> StepBatch {
                 position,
                 logits: 1,
                 blocks: r * BLOCKS_EACH..(r + 1) * BLOCKS_EACH,
+                shared: 0,
             })
             .collect(),
         blocks: (0..rows * BLOCKS_EACH).map(BlockId).collect(),

@@ -35,6 +35,7 @@ fn loss(decoder: &mut Decoder, kv: &mut KvPool, tokens: &[TokenId]) -> f64 {
                 position: first as u32,
                 logits: chunk.len() as u32,
                 blocks: 0..(WINDOW / KV_BLOCK_TOKENS) as u32,
+                shared: 0,
             }],
             blocks: (0..(WINDOW / KV_BLOCK_TOKENS) as u32).map(BlockId).collect(),
         };

@@ -187,13 +187,14 @@ pub trait Runner: Send {
         Err(HeadError::Runner)
     }
 
-    /// Feeds every row's tokens, writes their KV into the row's blocks, and fills `out`. Row `r` gives `r.logits` rows
+    /// Feeds every row's tokens, writes their KV into the row's blocks, and fills `out`. Nothing before a row's position is written: those
+    /// blocks may be in other rows' tables, and keep what they hold for requests to come. Row `r` gives `r.logits` rows
     /// of logits, for its last positions: the first of `k` samples position `position + len - k + 1` of the
     /// sequence, the last `position + len`. `asks` has one entry for each, in the order of the batch.
     ///
     /// # Errors
     /// When the step contradicts itself, the model or the pool ([`ModelError::Step`]), or a plan names a head that
-    /// is not loaded ([`ModelError::Head`]). What the step's rows have in the pool is then undefined.
+    /// is not loaded ([`ModelError::Head`]). What the step's rows have in the pool from their positions on is then undefined.
     fn step(
         &mut self,
         batch: &StepBatch,

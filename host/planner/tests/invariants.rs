@@ -6,15 +6,19 @@ mod common;
 use common::{Random, reference};
 use tokenrouter_core::ModelIndex;
 use tokenrouter_core::ahead::{AheadCounts, Optimistic};
+use tokenrouter_core::kv::PrefixCounts;
 use tokenrouter_core::launch::LaunchRule;
 use tokenrouter_core::limits::StepLimits;
 use tokenrouter_core::policy::Admission;
+use tokenrouter_core::prefix::PrefixSalt;
 use tokenrouter_core::request::Finish;
 use tokenrouter_planner::sim::{
-    Agreement, Latency, LatencyCurve, Outcome, SimPolicy, SimRequest, SimRouting, Simulation, SimulationParts,
+    Agreement, Latency, LatencyCurve, SimPolicy, SimRequest, SimRouting, Simulation, SimulationParts,
 };
 
 const CASES: u64 = 10_000;
+/// With the longest answer, as much as the smallest pool holds.
+const PROMPT_TOKENS_MAX: usize = 70;
 
 /// One random case.
 struct Case {
@@ -110,7 +114,7 @@ fn case(seed: u64) -> Case {
     let requests: Vec<SimRequest> = (0..random.whole(1, 10))
         .map(|_| SimRequest {
             seed: random.whole(0, u64::MAX - 1),
-            prompt: (0..random.whole(1, 70))
+            prompt: (0..random.whole(1, PROMPT_TOKENS_MAX as u64))
                 .map(|_| random.whole(0, 1_023) as u32)
                 .collect(),
             tokens_max: random.whole(1, 40) as u32,
@@ -119,6 +123,7 @@ fn case(seed: u64) -> Case {
                 model: ModelIndex(random.whole(0, models as u64 - 1) as u32),
                 state: SimPolicy::first_state(),
             },
+            prefix_salt: None,
             arrives_us: random.whole(0, 100_000),
             leaves_us: random.happens(0.2).then(|| random.whole(0, 400_000)),
         })
@@ -144,10 +149,48 @@ fn case(seed: u64) -> Case {
         optimistic: optimistic(random),
         agreement: agreement(random),
     };
+    share_prefixes(random, &parts, &mut requests);
     Case { parts, requests }
 }
 
-fn check(case: &Case) -> (Vec<Outcome>, u64, AheadCounts) {
+/// Lets requests begin alike: with a part of one document, as a system prompt, or with another request and its answer, as the next
+/// turn of a conversation. Some share what they have in common, some do not, and some only with half of the others.
+fn share_prefixes(random: &mut Random, parts: &SimulationParts, requests: &mut [SimRequest]) {
+    let document: Vec<_> = (0..PROMPT_TOKENS_MAX).map(|_| random.whole(0, 1_023) as u32).collect();
+    for index in 0..requests.len() {
+        let begins_with = match random.whole(0, 2) {
+            0 => document.clone(),
+            1 if index > 0 => {
+                let before = &requests[random.whole(0, index as u64 - 1) as usize];
+                let answer = reference(&parts.routing, parts.latencies.len(), &parts.agreement, before);
+                let answer = answer.iter().map(|commit| commit.0);
+                before.prompt.iter().copied().chain(answer).collect()
+            }
+            _ => Vec::new(),
+        };
+        let length = random.whole(0, PROMPT_TOKENS_MAX as u64) as usize;
+        let request = &mut requests[index];
+        let begins_with = &begins_with[..begins_with.len().min(length)];
+        request.prompt.splice(
+            ..begins_with.len().min(request.prompt.len()),
+            begins_with.iter().copied(),
+        );
+        request.prefix_salt =
+            [None, Some(PrefixSalt(1)), Some(PrefixSalt(1)), Some(PrefixSalt(2))][random.whole(0, 3) as usize];
+    }
+}
+
+/// What the runs of all cases have to reach, or they would show nothing.
+#[derive(Default)]
+struct Reached {
+    evictions: u64,
+    cancelled: usize,
+    handoffs: u64,
+    ahead: AheadCounts,
+    prefixes: PrefixCounts,
+}
+
+fn check(case: &Case, reached: &mut Reached) {
     let models = case.parts.latencies.len();
     let (outcomes, after) = Simulation::new(&case.parts, &case.requests).run();
     for (request, outcome) in case.requests.iter().zip(&outcomes) {
@@ -166,33 +209,36 @@ fn check(case: &Case) -> (Vec<Outcome>, u64, AheadCounts) {
         }
     }
     assert_eq!(after.still_taken(), (0, 0, 0), "blocks, seats and budget come back");
-    (outcomes, after.evictions(), after.ahead())
+    reached.evictions += after.evictions();
+    reached.ahead = reached.ahead + after.ahead();
+    reached.prefixes = reached.prefixes + after.prefix_counts();
+    let cancelled = outcomes.iter().filter(|outcome| outcome.finish == Finish::Cancelled);
+    reached.cancelled += cancelled.count();
+    reached.handoffs += outcomes.iter().map(|outcome| u64::from(outcome.handoffs)).sum::<u64>();
 }
 
 /// Invariants 1 (schedule independence), 2 (KV), 3 (progress) and 4 (conservation), all at once: every request ends, with
 /// the sequential reference's tokens and models, and everything taken is given back. The simulated models' output depends
-/// on every token they were fed, so a wrong suffix or a foreign block shows.
+/// on every token they were fed, so a wrong suffix or a foreign block shows. Requests share prefixes while all this goes on.
 #[test]
 fn schedule_independence_kv_progress_and_conservation() {
     let only = std::env::var("INVARIANTS_SEED")
         .ok()
         .map(|seed| seed.parse().expect("INVARIANTS_SEED is a number"));
     let seeds = only.map_or(0..CASES, |seed| seed..seed + 1);
-    let (mut evictions, mut cancelled, mut handoffs) = (0, 0, 0);
-    let mut ahead = AheadCounts::default();
+    let mut reached = Reached::default();
     for seed in seeds {
-        let result = std::panic::catch_unwind(|| check(&case(seed)));
-        let (outcomes, evicted, counts) = result.unwrap_or_else(|_| panic!("case failed: INVARIANTS_SEED={seed}"));
-        evictions += evicted;
-        ahead = ahead + counts;
-        cancelled += outcomes
-            .iter()
-            .filter(|outcome| outcome.finish == Finish::Cancelled)
-            .count();
-        handoffs += outcomes.iter().map(|outcome| u64::from(outcome.handoffs)).sum::<u64>();
+        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&case(seed), &mut reached)));
+        checked.unwrap_or_else(|_| panic!("case failed: INVARIANTS_SEED={seed}"));
     }
     if only.is_none() {
-        // The cases must reach what they are for.
+        let Reached {
+            evictions,
+            cancelled,
+            handoffs,
+            ahead,
+            prefixes,
+        } = reached;
         assert!(
             evictions > 1_000 && cancelled > 1_000 && handoffs > 100_000,
             "{evictions} {cancelled} {handoffs}"
@@ -200,6 +246,10 @@ fn schedule_independence_kv_progress_and_conservation() {
         assert!(
             ahead.written > 50_000 && ahead.confirmed > 10_000 && ahead.dropped > 10_000,
             "{ahead:?}"
+        );
+        assert!(
+            prefixes.hits > 10_000 && prefixes.tokens > 100_000 && prefixes.given_up > 10_000,
+            "{prefixes:?}"
         );
     }
 }

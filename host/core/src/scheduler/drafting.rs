@@ -243,6 +243,8 @@ impl<A: Answer> Scheduler<A> {
         if let Some(mean) = leaving {
             request.set_leaving(self.model, mean);
         }
+        // All that was written ahead up to here is committed.
+        self.kv.share(seat, request.tokens());
         if let Some(finish) = self.commit_draft(seat, &mut request) {
             self.drop_draft(seat, None);
             self.end(request, finish, actions);
@@ -308,11 +310,12 @@ impl<A: Answer> Scheduler<A> {
     }
 
     /// Takes a request in.
-    pub(super) fn enqueue(&mut self, now_us: u64, request: Box<Request<A>>, seat: SeatIndex) {
+    pub(super) fn enqueue(&mut self, now_us: u64, mut request: Box<Request<A>>, seat: SeatIndex) {
         // Where every model discards, a request can come back without a token that is new here. Its last token is then
         // fed once more, because the logits behind it are wanted again.
         let unseen_from = request.tokens().len() as u32 - 1;
         self.kv.truncate(seat, unseen_from);
+        self.adopt(&mut request, seat);
         self.queue.push_back(Waiting {
             request,
             seat,

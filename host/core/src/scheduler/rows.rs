@@ -82,7 +82,9 @@ impl<A: Answer> Scheduler<A> {
         self.empty(batch);
         let mut long_tokens_left = self.limits.long_tokens_max;
         let terms = self.settling_terms();
-        while let Some(waiting) = self.queue.pop_front() {
+        while let Some(mut waiting) = self.queue.pop_front() {
+            // Another request may have computed it since this one came.
+            self.adopt(&mut waiting.request, waiting.seat);
             let unseen = self.unseen(&waiting);
             let is_long = unseen >= self.limits.long_tokens_min;
             let len = if is_long { unseen.min(long_tokens_left) } else { unseen };
@@ -181,6 +183,7 @@ impl<A: Answer> Scheduler<A> {
             position,
             logits,
             blocks: first_block..batch.blocks.len() as u32,
+            shared: self.kv.shared(seat),
         });
     }
 

@@ -132,6 +132,7 @@ impl<A: Answer> Scheduler<A> {
         if !keep && let Some(foreseen) = foreseen {
             self.begin_ahead(&mut request, row, to, candidate, *foreseen);
         }
+        self.kv.share(row.seat, request.tokens());
         actions.push(Action::Send {
             to,
             kept: keep,
@@ -232,6 +233,7 @@ impl<A: Answer> Scheduler<A> {
         if request.answer.abandoned() {
             return self.end(request, Finish::Cancelled, actions);
         }
+        self.kv.share(row.seat, request.tokens());
         actions.push(Action::Pass { to: writer, request });
     }
 
@@ -262,6 +264,7 @@ impl<A: Answer> Scheduler<A> {
         if request.answer.abandoned() {
             return self.end(request, Finish::Cancelled, actions);
         }
+        self.kv.share(row.seat, request.tokens());
         let waiting = Waiting {
             request,
             seat: row.seat,

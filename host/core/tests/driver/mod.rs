@@ -9,6 +9,7 @@ use tokenrouter_core::limits::StepLimits;
 use tokenrouter_core::policy::{
     Decisions, FailureMode, LeavingRow, Parcel, Policy, PolicyFault, PolicyState, RouteBatch,
 };
+use tokenrouter_core::prefix::PrefixSalt;
 use tokenrouter_core::request::{Answer, Finish, GenerationId, Request};
 use tokenrouter_core::route::{Policies, Routing, StepResult};
 use tokenrouter_core::scheduler::{Action, Scheduler, Verdict};
@@ -135,6 +136,7 @@ impl Driver {
         for id in 0..requests as u64 {
             let mut request = Box::new(Request::new(RequestId(id), id, &[1, 2, 3], tokens_max, Nobody));
             request.generation = Some(GenerationId(0));
+            request.prefix_salt = Some(PrefixSalt(0));
             driver.schedulers[0].arrive(0, request, &mut Vec::new());
         }
         driver

@@ -100,6 +100,7 @@ impl Engine {
         let mut request = Box::new(Request::new(id, job.seed, &job.prompt, job.max_tokens, answer));
         request.generation = generation;
         request.state = admission.state;
+        request.prefix_salt = job.prefix_salt;
         let length_max = request.length_max() as usize;
         self.shared.roster.enter(id, handle);
         // One lock for coming in and starting, so that a place which is free is never found taken by a request that was only

@@ -110,6 +110,7 @@ mod tests {
             position,
             logits,
             blocks,
+            shared: 0,
         };
         let batch = StepBatch {
             tokens: vec![5, 6, 7, 9, 4],

@@ -1,5 +1,7 @@
 //! The book of who wrote which tokens into which block, and the rules of feeding a model.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 use tokenrouter_core::step::{StepBatch, StepRow};
 use tokenrouter_core::{BlockId, RequestId, TokenId};
@@ -11,7 +13,8 @@ use crate::error::ModelError;
 /// A step is right when each of its rows builds on blocks that this request itself wrote, in the order of its table,
 /// without a hole and without feeding a position twice; when no block is in two rows' tables; and when no request has two
 /// rows. A row at position 0 begins a sequence anew, as after preemption: what the request wrote before no longer
-/// counts.
+/// counts. Of the blocks that a row shares, whoever wrote them, each must be whole and have been written behind what the one before it
+/// holds; a row that stands right behind them begins anew, too.
 #[derive(Debug, Default)]
 pub struct Ledger {
     blocks: Vec<Block>,
@@ -23,9 +26,25 @@ pub struct Ledger {
 #[derive(Clone, Debug, Default)]
 struct Block {
     owner: Option<Owner>,
+    /// Of all tokens before the block when it was begun.
+    digest_before: u64,
     tokens: Vec<TokenId>,
     seen_in_step: u64,
+    /// Whether it was shared where it was seen last.
+    seen_shared: bool,
 }
+
+impl Block {
+    /// Of all tokens up to the block's end.
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.digest_before, &self.tokens).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Digest of no tokens.
+const EMPTY: u64 = 0;
 
 /// Who wrote a block. `sequence` grows with every beginning at position 0 and tells a request's tries apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +70,8 @@ impl Ledger {
         self.blocks.len()
     }
 
-    /// The tokens that a request holds: those of its latest sequence whose blocks nobody took since. Empty when it never
-    /// wrote, or when another request took its first block.
+    /// The tokens that a request holds and has written itself: those of its latest sequence whose blocks nobody took since. Empty when
+    /// it never wrote from the beginning, or when another request took its first block.
     pub fn tokens(&self, request: RequestId) -> Vec<TokenId> {
         let owned = |block: &&Block| block.owner.is_some_and(|owner| owner.request == request);
         let latest = self
@@ -98,44 +117,83 @@ impl Ledger {
     }
 
     fn feed_row(&mut self, row: &StepRow, tokens: &[TokenId], table: &[BlockId]) -> Result<(), String> {
-        for block in table {
-            let seen = &mut self.blocks[block.0 as usize].seen_in_step;
-            if *seen == self.steps {
+        let shared = row.shared as usize;
+        for (place, block) in table.iter().enumerate() {
+            let is_shared = place < shared;
+            let block_seen = &mut self.blocks[block.0 as usize];
+            if block_seen.seen_in_step == self.steps && !(is_shared && block_seen.seen_shared) {
                 return Err(format!("block {} is in two places of the step's tables", block.0));
             }
-            *seen = self.steps;
+            (block_seen.seen_in_step, block_seen.seen_shared) = (self.steps, is_shared);
         }
         let position = row.position as usize;
-        let sequence = if position == 0 {
+        if shared > table.len() || position < shared * KV_BLOCK_TOKENS {
+            return Err(format!("it writes into the {shared} blocks that it shares"));
+        }
+        self.check_shared(&table[..shared])?;
+        let sequence = if position == shared * KV_BLOCK_TOKENS {
             self.sequences += 1;
             self.sequences
         } else {
-            self.held_sequence(row.request, position, table)?
+            self.held_sequence(row.request, position, table, shared)?
         };
         for (at, token) in (position..).zip(tokens) {
             let place = at / KV_BLOCK_TOKENS;
-            let block = &mut self.blocks[table[place].0 as usize];
             if at % KV_BLOCK_TOKENS == 0 {
+                let digest_before = self.digest_before(table, place);
+                let block = &mut self.blocks[table[place].0 as usize];
                 block.owner = Some(Owner {
                     request: row.request,
                     sequence,
                     place,
                 });
+                block.digest_before = digest_before;
                 block.tokens.clear();
             }
-            block.tokens.push(*token);
+            self.blocks[table[place].0 as usize].tokens.push(*token);
         }
         Ok(())
     }
 
-    /// The sequence that `request` has written up to exactly `position` into the blocks of `table`.
-    fn held_sequence(&self, request: RequestId, position: usize, table: &[BlockId]) -> Result<u64, String> {
+    /// The digest of all tokens before a place of a table.
+    fn digest_before(&self, table: &[BlockId], place: usize) -> u64 {
+        match place {
+            0 => EMPTY,
+            _ => self.blocks[table[place - 1].0 as usize].digest(),
+        }
+    }
+
+    fn check_shared(&self, table: &[BlockId]) -> Result<(), String> {
+        for (place, id) in table.iter().enumerate() {
+            let block = &self.blocks[id.0 as usize];
+            let is_there = block.owner.is_some_and(|owner| owner.place == place);
+            let is_whole = block.tokens.len() == KV_BLOCK_TOKENS;
+            if !is_there || !is_whole || block.digest_before != self.digest_before(table, place) {
+                let (found, held) = (said(block.owner), block.tokens.len());
+                return Err(format!(
+                    "shared block {} at place {place} {found} and holds {held} tokens, expected a whole one behind those before it",
+                    id.0
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The sequence that `request` has written up to exactly `position` into the blocks of `table` behind the `shared` first.
+    fn held_sequence(
+        &self,
+        request: RequestId,
+        position: usize,
+        table: &[BlockId],
+        shared: usize,
+    ) -> Result<u64, String> {
         let block = |place: usize| &self.blocks[table[place].0 as usize];
-        let sequence = match block(0).owner {
+        let sequence = match block(shared).owner {
             Some(owner) if owner.request == request => owner.sequence,
-            other => return Err(format!("its first block {} {}", table[0].0, said(other))),
+            other => return Err(format!("its first block {} {}", table[shared].0, said(other))),
         };
-        for (place, id) in table.iter().enumerate().take(position.div_ceil(KV_BLOCK_TOKENS)) {
+        let held = position.div_ceil(KV_BLOCK_TOKENS);
+        for (place, id) in table.iter().enumerate().take(held).skip(shared) {
             if block(place).owner
                 != Some(Owner {
                     request,

@@ -1,9 +1,9 @@
 //! The logits of a sequence are the same bits whatever else is in the step, however the sequence is cut into steps,
 //! whichever blocks hold it, and however many threads compute it.
 
-use tokenrouter_core::TokenId;
 use tokenrouter_core::limits::KV_BLOCK_TOKENS;
 use tokenrouter_core::step::StepBatch;
+use tokenrouter_core::{BlockId, TokenId};
 use tokenrouter_model::config::DecoderConfig;
 use tokenrouter_model::decoder::{Decoder, KvPool};
 use tokenrouter_model::weights::Weights;
@@ -82,6 +82,38 @@ fn check(config: &DecoderConfig, alone: &mut Decoder, together: &mut Decoder, ra
     }
 }
 
+/// Sequences that begin alike, the second computed behind the blocks of the first while that one goes on, and a third that takes over
+/// blocks of both: as if each were alone (tenstorrent/vllm#415 had other logits where blocks were shared).
+fn check_shared(config: &DecoderConfig, decoder: &mut Decoder, random: &mut Random) {
+    let vocabulary = config.vocab_size;
+    let common = random.tokens(2 * KV_BLOCK_TOKENS, vocabulary);
+    let mut behind = |tokens: &[TokenId], more: usize| [tokens, &random.tokens(more, vocabulary)].concat();
+    let (first, second) = (behind(&common, 9), behind(&common, KV_BLOCK_TOKENS + 3));
+    let third = behind(&second[..3 * KV_BLOCK_TOKENS], 5);
+    let mut kv = KvPool::new(config, 12).unwrap();
+    let alone = [&first, &second, &third].map(|tokens| {
+        let batch = one_row(0, tokens, &blocks(8..12), 1);
+        logits(decoder, &mut kv, &batch, vocabulary).remove(0)
+    });
+    let (border, shared) = (common.len(), [0, 1]);
+    let table = |own: &[u32]| {
+        shared
+            .iter()
+            .chain(own)
+            .map(|&block| BlockId(block))
+            .collect::<Vec<_>>()
+    };
+    let begun = one_row(0, &first[..border + 2], &table(&[2]), 0);
+    logits(decoder, &mut kv, &begun, vocabulary);
+    let mut both = StepBatch::default();
+    push_row(&mut both, 1, border + 2, &first[border + 2..], &table(&[2]), 1);
+    push_row(&mut both, 2, border, &second[border..], &table(&[3, 4]), 1);
+    let mut found = logits(decoder, &mut kv, &both, vocabulary);
+    let behind_both = one_row(3 * KV_BLOCK_TOKENS, &third[3 * KV_BLOCK_TOKENS..], &table(&[3, 5]), 1);
+    found.extend(logits(decoder, &mut kv, &behind_both, vocabulary));
+    assert!(found == alone, "seed {}", random.seed);
+}
+
 /// Every way to hold weights, and a decoder with three threads beside one without any.
 fn check_all(config: &DecoderConfig, weights: impl Fn() -> Weights, random: &mut Random) {
     for format in [
@@ -98,6 +130,7 @@ fn check_all(config: &DecoderConfig, weights: impl Fn() -> Weights, random: &mut
             Decoder::with_options(config, &mut weights(), options).unwrap()
         };
         check(config, &mut decoder(1), &mut decoder(3), random);
+        check_shared(config, &mut decoder(3), random);
     }
 }
 
@@ -118,6 +151,7 @@ fn batch_invariance_of_the_embedded_models() {
         let config = source.config().unwrap();
         let decoder = || Decoder::new(&config, &mut source.weights().unwrap()).unwrap();
         check(&config, &mut decoder(), &mut decoder(), &mut Random::new(seed));
+        check_shared(&config, &mut decoder(), &mut Random::new(seed));
     }
 }
 

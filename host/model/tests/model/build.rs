@@ -170,6 +170,7 @@ pub fn push_row(
         position: position as u32,
         logits: logits as u32,
         blocks: start..batch.blocks.len() as u32,
+        shared: 0,
     });
 }
 

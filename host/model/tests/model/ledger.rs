@@ -51,6 +51,17 @@ fn refused(runner: &mut NullRunner, rows: &[Row<'_>], reason: &str) {
     assert!(error.contains(reason), "\"{error}\" does not contain \"{reason}\"");
 }
 
+/// The same for a row that shares its first `shared` blocks.
+fn refused_sharing(runner: &mut NullRunner, shared: u32, (request, position, len, table): Row<'_>, reason: &str) {
+    let mut batch = StepBatch::default();
+    let table: Vec<BlockId> = table.iter().copied().map(BlockId).collect();
+    push_row(&mut batch, request, position, &vec![9; len], &table, 1);
+    batch.rows[0].shared = shared;
+    let ran = runner.step(&batch, &[ASK], &[vec![]], &mut StepOutput::default());
+    let error = ran.expect_err(reason).to_string();
+    assert!(error.contains(reason), "\"{error}\" does not contain \"{reason}\"");
+}
+
 #[test]
 fn candidates_and_signals_are_draws() {
     let mut runner = runner(4);
@@ -150,6 +161,27 @@ fn sharing_within_a_step_is_refused() {
         &[(1, 0, 1, &[2]), (1, 0, 1, &[3])],
         "request 1 has two rows",
     );
+}
+
+/// tenstorrent/vllm#415: a row that goes on behind blocks of another request must read them as they are.
+#[test]
+fn shared_blocks_are_whole_in_order_and_only_read() {
+    let mut runner = runner(8);
+    feed(&mut runner, &[(1, 0, 36, &[0, 1, 2]), (2, 0, 36, &[3, 4, 5])]).unwrap();
+    refused_sharing(&mut runner, 2, (3, 31, 1, &[0, 1]), "it writes into the 2 blocks");
+    refused_sharing(&mut runner, 2, (3, 32, 1, &[1, 0, 6]), "shared block 1 at place 0");
+    refused_sharing(&mut runner, 3, (3, 48, 1, &[0, 1, 2, 6]), "holds 4 tokens");
+    refused_sharing(&mut runner, 2, (3, 40, 1, &[0, 1, 2]), "was written by request 1");
+    let mut batch = StepBatch::default();
+    for (request, last) in [(3, 6), (4, 7)] {
+        push_row(&mut batch, request, 32, &[9], &[0, 1, last].map(BlockId), 1);
+    }
+    batch.rows.iter_mut().for_each(|row| row.shared = 2);
+    let mut out = StepOutput::default();
+    runner.step(&batch, &[ASK; 2], &[vec![]], &mut out).unwrap();
+    // Request 2 took block 1 for something else: the prefix of 3 and 4 is broken.
+    feed(&mut runner, &[(2, 0, 16, &[1])]).unwrap();
+    refused_sharing(&mut runner, 2, (3, 33, 1, &[0, 1, 6]), "shared block 1 at place 1");
 }
 
 #[test]

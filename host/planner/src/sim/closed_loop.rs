@@ -75,6 +75,7 @@ impl ClosedLoop {
                 tokens_max: ANSWER_TOKENS,
                 stop_token: None,
                 admission: admit(seed),
+                prefix_salt: None,
                 arrives_us: 0,
                 leaves_us: None,
             }

@@ -6,10 +6,11 @@ use std::rc::Rc;
 
 use tokenrouter_core::admission::{AdmissionLimits, Admissions, Refused};
 use tokenrouter_core::ahead::{AheadCounts, Optimistic};
-use tokenrouter_core::kv::{KvPool, blocks_for};
+use tokenrouter_core::kv::{KvPool, PrefixCounts, blocks_for};
 use tokenrouter_core::launch::{Decision, LaunchRule, ModelView, View, next_turn};
 use tokenrouter_core::limits::{KV_BLOCK_TOKENS, StepLimits};
 use tokenrouter_core::policy::{Admission, FailureMode, Parcel, Policy, PolicyFault};
+use tokenrouter_core::prefix::PrefixSalt;
 use tokenrouter_core::request::{Answer, Finish, GenerationId, Request};
 use tokenrouter_core::route::{Policies, Routing, StepResult};
 use tokenrouter_core::scheduler::{Action, Verdict};
@@ -58,6 +59,8 @@ pub struct SimRequest {
     pub stop_token: Option<TokenId>,
     /// The model it starts at, and its policy's first words about it.
     pub admission: Admission,
+    /// Whose prefixes it shares; `None`: nobody's.
+    pub prefix_salt: Option<PrefixSalt>,
     /// When it comes.
     pub arrives_us: u64,
     /// When its client leaves, if it does.
@@ -178,6 +181,7 @@ impl Simulation {
             answer,
         ));
         made.generation = Some(GenerationId(0));
+        made.prefix_salt = request.prefix_salt;
         made.state = request.admission.state;
         self.arrivals
             .push_back((request.arrives_us, made, request.admission.model));
@@ -232,6 +236,12 @@ impl Simulation {
     /// How often KV was dropped to make room, at all models.
     pub fn evictions(&self) -> u64 {
         self.nodes.iter().map(|node| node.scheduler.kv().evictions()).sum()
+    }
+
+    /// What has come of sharing prefixes, at all models together.
+    pub fn prefix_counts(&self) -> PrefixCounts {
+        let counts = self.nodes.iter().map(|node| node.scheduler.kv().prefix_counts());
+        counts.fold(PrefixCounts::default(), std::ops::Add::add)
     }
 
     /// What has come of decoding ahead, at all models together.

@@ -27,6 +27,9 @@ pub struct DeploymentFile {
     /// File of a chat template (Jinja) instead of the models' own, relative to this file.
     #[serde(default)]
     pub chat_template: Option<PathBuf>,
+    /// Whether requests of the same key take over KV of prompts and answers that begin like theirs; the answers are the same.
+    #[serde(default = "yes")]
+    pub prefix_cache: bool,
     /// The models, 1 to 8, by custom from the smallest to the largest. All must have the same vocabulary.
     pub models: Vec<ModelEntry>,
     /// Heads whose scores the policy may ask for.
@@ -78,6 +81,10 @@ pub struct ModelEntry {
     #[serde(default)]
     #[cfg_attr(test, schemars(with = "String", extend("default" = "auto")))]
     pub weights: WeightFormat,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn one_thread() -> NonZeroU16 {

@@ -7,7 +7,7 @@ use tokenrouter_engine::{Engine, EngineError};
 use tokenrouter_model::text::ChatTemplate;
 
 use super::ModelNames;
-use super::answer::{Grammars, UnknownFields};
+use super::answer::{Grammars, PrefixSalts, UnknownFields};
 use super::count::RequestCounts;
 use crate::deployment::{DeploymentFile, Loaded, LoadedHead, LoadedModel, LoadedPolicy, RequestOptions, ServerEntry};
 use crate::policies::{Manager, ManagerParts, Store, SwapError};
@@ -37,6 +37,8 @@ pub struct App {
     pub(super) grammars: Grammars,
     /// What makes prompts of conversations, if the deployment has it.
     pub(super) template: Option<ChatTemplate>,
+    /// Whether requests share prefixes, and which.
+    pub(super) prefix_salts: PrefixSalts,
     /// Fields of requests that nobody knew.
     pub(super) unknown_fields: UnknownFields,
     /// The listener's bounds.
@@ -97,6 +99,7 @@ impl App {
             body_time_max: Duration::from_secs(file.server.body_s_max.get().into()),
             prompts_max: file.limits.prompts_max.size(),
             request_options: file.policy.request_options.clone(),
+            prefix_salts: PrefixSalts::new(file.prefix_cache),
             unknown_fields: UnknownFields::default(),
             server: file.server.clone(),
             requests: RequestCounts::default(),

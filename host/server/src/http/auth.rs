@@ -20,6 +20,10 @@ pub const KEY_BYTES_MIN: usize = 16;
 /// Most keys of a set: each is compared with at every request.
 pub const KEYS_MAX: usize = 256;
 
+/// Whose request it is: the digest of the key that it came with, put into the request's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Client(pub(super) [u8; 32]);
+
 /// Keys that may be used, as digests: neither a log nor a core dump shows them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Keys(Vec<Key>);
@@ -132,9 +136,13 @@ impl Keys {
         self
     }
 
-    /// The name of a key, if it is one of these. Takes the same time whatever it is compared with: digests of equal length
-    /// are compared to their ends, all of them.
+    /// The name of a key, if it is one of these.
     pub fn name_of(&self, presented: &[u8]) -> Option<&str> {
+        self.find(presented).map(|key| &*key.name)
+    }
+
+    /// Takes the same time whatever the key is compared with: digests of equal length are compared to their ends, all of them.
+    fn find(&self, presented: &[u8]) -> Option<&Key> {
         let digest: [u8; 32] = Sha256::digest(presented).into();
         let mut found = None;
         let mut any = Choice::from(0);
@@ -142,7 +150,7 @@ impl Keys {
             let same = key.digest.ct_eq(&digest);
             any |= same;
             if same.into() {
-                found = Some(&*key.name);
+                found = Some(key);
             }
         }
         found.filter(|_| any.into())
@@ -153,9 +161,13 @@ impl Keys {
     /// # Errors
     /// [`ApiError::KeyMissing`] or [`ApiError::KeyWrong`].
     pub fn check(&self, headers: &HeaderMap) -> Result<&str, ApiError> {
+        self.key_of(headers).map(|key| &*key.name)
+    }
+
+    fn key_of(&self, headers: &HeaderMap) -> Result<&Key, ApiError> {
         let value = headers.get(header::AUTHORIZATION).ok_or(ApiError::KeyMissing)?;
         let key = bearer(value.as_bytes()).ok_or(ApiError::KeyMissing)?;
-        self.name_of(key).ok_or(ApiError::KeyWrong)
+        self.find(key).ok_or(ApiError::KeyWrong)
     }
 }
 
@@ -183,14 +195,17 @@ impl fmt::Debug for Keys {
 }
 
 /// Lets a request through that has a key, that asks for health or for the page's files, or that a browser sends to see what it may (`OPTIONS`).
-pub(super) async fn require(State(keys): State<Arc<Keys>>, request: Request, next: Next) -> Response {
+pub(super) async fn require(State(keys): State<Arc<Keys>>, mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let open = path == "/health"
         || path.starts_with("/health/")
         || PageFile::of_path(path).is_some()
         || request.method() == Method::OPTIONS;
-    if !open && let Err(error) = keys.check(request.headers()) {
-        return error.into_response();
+    if !open {
+        match keys.key_of(request.headers()) {
+            Ok(key) => request.extensions_mut().insert(Client(key.digest)),
+            Err(error) => return error.into_response(),
+        };
     }
     next.run(request).await
 }

@@ -26,6 +26,8 @@ pub(super) const TEMPERATURE: RangeInclusive<f64> = 0.0..=2.0;
 pub(super) const PROBABILITY: RangeInclusive<f64> = 0.0..=1.0;
 /// Most alternatives to a token, with log-probabilities.
 pub(super) const LOGPROBS_MAX: u32 = 20;
+/// Longest `cache_salt`.
+pub(super) const CACHE_SALT_BYTES_MAX: usize = 256;
 /// Most names of unknown fields that are counted each by itself.
 pub(super) const UNKNOWN_FIELDS_MAX: usize = 64;
 
@@ -39,6 +41,7 @@ pub(super) fn to_json() -> Value {
         "stop_tokens_max": STOP_TOKENS_MAX,
         "logit_bias_tokens_max": LOGIT_BIAS_TOKENS_MAX,
         "logprobs_max": LOGPROBS_MAX,
+        "cache_salt_bytes_max": CACHE_SALT_BYTES_MAX,
         "logit_bias": range(LOGIT_BIAS),
         "penalty": range(PENALTY),
         "repetition_penalty": range(REPETITION_PENALTY),

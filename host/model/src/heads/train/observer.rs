@@ -93,6 +93,7 @@ impl Observer {
                 position: 0,
                 logits: answer.len() as u32,
                 blocks: 0..blocks,
+                shared: 0,
             }],
             blocks: (0..blocks).map(BlockId).collect(),
         };

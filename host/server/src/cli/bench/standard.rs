@@ -1,8 +1,8 @@
 //! The baseline: one ordinary server a model, one token a call, and a dispatcher outside of them that routes.
 //!
 //! This is what routing by tokens costs where servers know nothing of it: every token is an HTTP request with the whole
-//! text so far. How much of that text a server computes again depends on its prefix cache; this host's own servers keep
-//! none between requests, vLLM's and SGLang's do.
+//! text so far. How much of that text a server computes again depends on its prefix cache; this host's own servers have
+//! one if the deployment has.
 
 use std::future::pending;
 use std::sync::Arc;

@@ -21,6 +21,7 @@ pub(super) fn push(batch: &mut StepBatch, position: usize, tokens: &[TokenId], b
         position: position as u32,
         logits: logits as u32,
         blocks: start..batch.blocks.len() as u32,
+        shared: 0,
     });
 }
 

@@ -79,15 +79,39 @@ pub(super) struct Tally {
     pub(super) tokens_by_model: Vec<u64>,
     /// Of the answers that have ended.
     pub(super) handoffs: u64,
+    /// What the models had of the prompts, once the first answer to each has ended. As a prompt counts once, so does this: further
+    /// answers find what the first has computed.
+    pub(super) cached: Option<Cached>,
+    /// Answers to each prompt.
+    n: usize,
+    /// Prompts whose first answer has not ended.
+    first_answers_left: usize,
+    cached_so_far: Cached,
+}
+
+/// Tokens of prompts that were there from other requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cached {
+    /// At the model that each answer started at.
+    pub(super) tokens: u64,
+    /// At each model, in the deployment's order.
+    pub(super) by_model: Vec<u64>,
 }
 
 impl Tally {
-    pub(super) fn new(prompt_tokens: usize, models: usize) -> Self {
+    pub(super) fn new(prompt_tokens: usize, prompts: usize, answers: usize, models: usize) -> Self {
         Self {
             prompt_tokens: prompt_tokens as u64,
             completion_tokens: 0,
             tokens_by_model: vec![0; models],
             handoffs: 0,
+            cached: None,
+            n: (answers / prompts.max(1)).max(1),
+            first_answers_left: prompts,
+            cached_so_far: Cached {
+                tokens: 0,
+                by_model: vec![0; models],
+            },
         }
     }
 
@@ -99,9 +123,20 @@ impl Tally {
         }
     }
 
-    /// Adds an answer that has ended.
-    pub(super) fn ended(&mut self, ended: &Ended) {
+    /// Adds the answer with this index, which has ended.
+    pub(super) fn ended(&mut self, index: usize, ended: &Ended) {
         self.handoffs += u64::from(ended.handoffs);
+        if !index.is_multiple_of(self.n) {
+            return;
+        }
+        self.first_answers_left -= 1;
+        self.cached_so_far.tokens += u64::from(ended.cached_tokens);
+        for (sum, tokens) in self.cached_so_far.by_model.iter_mut().zip(&ended.cached_by_model) {
+            *sum += u64::from(*tokens);
+        }
+        if self.first_answers_left == 0 {
+            self.cached = Some(std::mem::take(&mut self.cached_so_far));
+        }
     }
 }
 

@@ -77,6 +77,7 @@ impl RequestLog {
             request = %self.id,
             model = self.model,
             prompt_tokens = tally.prompt_tokens,
+            cached_tokens = tally.cached.as_ref().map(|cached| cached.tokens),
             completion_tokens = tally.completion_tokens,
             by_model = by_model.join(" "),
             handoffs = tally.handoffs,

@@ -11,6 +11,7 @@ mod format;
 mod log;
 mod own;
 mod params;
+mod prefix;
 mod response;
 mod sampling;
 pub(super) mod schema;
@@ -36,6 +37,7 @@ use tokenrouter_model::text::{ChatTemplate, Tokenizer};
 use self::answers::{Answers, Tally};
 use self::log::RequestLog;
 use self::response::Frame;
+use super::auth::Client;
 use super::request_id::RequestId;
 use super::{ApiError, App, ModelNames, app, body};
 use crate::deployment::RequestOptions;
@@ -43,6 +45,7 @@ use crate::deployment::RequestOptions;
 pub(super) use self::fields::{Fields, kind, parse};
 pub(super) use self::format::Grammars;
 pub(super) use self::params::Params;
+pub(super) use self::prefix::PrefixSalts;
 pub(super) use self::shape::{Part, Shape, shown_logprob};
 pub(super) use self::unknown::UnknownFields;
 pub(super) use self::unsupported::{Known, is_empty, is_true};
@@ -119,8 +122,9 @@ pub(super) async fn respond<S: Shape>(
     read: fn(Served<'_>, &Fields<'_>) -> Result<Asked<S>, ApiError>,
 ) -> Response {
     let mut log = RequestLog::start(&id);
+    let client = request.extensions().get().copied();
     let submitted = match body::read(&app, request).await {
-        Ok(body) => submit_elsewhere(app.clone(), body, read).await,
+        Ok(body) => submit_elsewhere(app.clone(), client, body, read).await,
         Err(error) => Err(error),
     };
     match submitted {
@@ -165,7 +169,12 @@ impl<S: Shape> Running<S> {
         let signals = streams.iter().map(|stream| stream.signals().to_vec()).collect();
         let answers = Answers::new(streams);
         log.routed_by(&answers.generations());
-        let tally = Tally::new(prompts.iter().map(Vec::len).sum(), app.models.len());
+        let tally = Tally::new(
+            prompts.iter().map(Vec::len).sum(),
+            prompts.len(),
+            answers.len(),
+            app.models.len(),
+        );
         if !params.return_token_ids {
             prompts.clear();
         }
@@ -194,6 +203,7 @@ impl<S: Shape> Running<S> {
 /// Parsing, encoding and the policy's `admit` may take milliseconds, which the threads that serve connections don't have.
 async fn submit_elsewhere<S: Shape>(
     app: Arc<App>,
+    client: Option<Client>,
     body: Bytes,
     read: fn(Served<'_>, &Fields<'_>) -> Result<Asked<S>, ApiError>,
 ) -> Result<(Asked<S>, Vec<AnswerStream>), ApiError> {
@@ -203,7 +213,7 @@ async fn submit_elsewhere<S: Shape>(
         let names = app.names();
         let served = Served::of(&app, &names);
         let asked = read(served, &fields)?;
-        let streams = submit(&app, served, &asked)?;
+        let streams = submit(&app, client.as_ref(), served, &asked)?;
         app.unknown_fields.count(fields.unread());
         Ok((asked, streams))
     };
@@ -214,9 +224,16 @@ async fn submit_elsewhere<S: Shape>(
 }
 
 /// All answers or none: those that were taken are cancelled when a later one is not, since dropping a stream does that.
-fn submit<S>(app: &App, served: Served<'_>, asked: &Asked<S>) -> Result<Vec<AnswerStream>, ApiError> {
+fn submit<S>(
+    app: &App,
+    client: Option<&Client>,
+    served: Served<'_>,
+    asked: &Asked<S>,
+) -> Result<Vec<AnswerStream>, ApiError> {
     let several = asked.prompts.len() > 1;
-    let jobs = asked.params.jobs(served, &asked.prompts)?;
+    let mut jobs = asked.params.jobs(served, &asked.prompts)?;
+    let salt = app.prefix_salts.of(client, &asked.params.sharing);
+    jobs.iter_mut().for_each(|job| job.prefix_salt = salt);
     let streams = jobs.iter().enumerate().map(|(choice, job)| {
         app.engine.submit(job).map_err(|error| ApiError::Submit {
             prompt: several.then_some(choice / asked.params.n),

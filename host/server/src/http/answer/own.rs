@@ -6,10 +6,10 @@ use super::{Fields, kind};
 use crate::deployment::{OptionValue, RequestOptions};
 use crate::http::ApiError;
 
-const NAMES: [&str; 3] = ["options", "attribution", "steps"];
+const NAMES: [&str; 4] = ["options", "attribution", "steps", "prefix_cache"];
 
 /// What the object says.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(in crate::http) struct Own {
     /// Options of the policy for this request.
     pub(super) options: Vec<Setting>,
@@ -17,6 +17,19 @@ pub(in crate::http) struct Own {
     pub(super) attribution: bool,
     /// Whether it also tells the steps behind every token: candidates, signals, decisions.
     pub(super) steps: bool,
+    /// Whether the request may share prefixes with others.
+    pub(super) prefix_cache: bool,
+}
+
+impl Default for Own {
+    fn default() -> Self {
+        Self {
+            options: Vec::new(),
+            attribution: false,
+            steps: false,
+            prefix_cache: true,
+        }
+    }
 }
 
 impl Own {
@@ -35,6 +48,7 @@ impl Own {
             // Steps are told with their token.
             attribution: own.boolean("attribution")?.unwrap_or(false) || steps,
             steps,
+            prefix_cache: own.boolean("prefix_cache")?.unwrap_or(true),
         })
     }
 }

@@ -7,6 +7,7 @@ use tokenrouter_model::{Penalties, Sampling};
 
 use super::format::Wanted;
 use super::own::Own;
+use super::prefix::Sharing;
 use super::sampling;
 use super::stopping::Stopping;
 use super::{Fields, Served, unsupported};
@@ -38,6 +39,8 @@ pub(in crate::http) struct Params {
     pub(super) include_usage: bool,
     pub(super) continuous_usage: bool,
     pub(super) return_token_ids: bool,
+    /// Whose prefixes it shares.
+    pub(super) sharing: Sharing,
     pub(super) own: Own,
 }
 
@@ -58,6 +61,7 @@ impl Params {
             return Err(fields.refuse("tokenrouter.options", &sentence));
         }
         fields.text("user")?;
+        let sharing = Sharing::read(fields, own.prefix_cache)?;
         let stream = fields.boolean("stream")?.unwrap_or(false);
         let (include_usage, continuous_usage) = stream_options(fields, stream)?;
         let max_tokens = max_tokens(fields, max_tokens_min)?;
@@ -89,6 +93,7 @@ impl Params {
             include_usage,
             continuous_usage,
             return_token_ids: fields.boolean("return_token_ids")?.unwrap_or(false),
+            sharing,
             own,
         })
     }
@@ -145,6 +150,7 @@ impl Params {
                 steps: self.own.steps,
                 target: self.target.clone(),
                 options: self.own.options.clone(),
+                prefix_salt: None,
             }));
         }
         Ok(jobs)

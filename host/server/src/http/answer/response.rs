@@ -87,7 +87,15 @@ pub(super) struct Usage<'a> {
     prompt_tokens: u64,
     completion_tokens: u64,
     total_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_tokens_details: Option<PromptDetails>,
     tokenrouter: Routed<'a>,
+}
+
+/// How much of the prompts did not have to be computed before the first token. Known with the answers' ends.
+#[derive(Serialize)]
+struct PromptDetails {
+    cached_tokens: u64,
 }
 
 /// Who wrote how much.
@@ -96,6 +104,9 @@ struct Routed<'a> {
     #[serde(serialize_with = "by_name")]
     tokens_by_model: Vec<(&'a str, u64)>,
     handoffs: u64,
+    /// Tokens of the prompts that each model had from other requests.
+    #[serde(serialize_with = "by_name", skip_serializing_if = "Vec::is_empty")]
+    cached_tokens_by_model: Vec<(&'a str, u64)>,
 }
 
 /// What part of a choice is to be told.
@@ -198,14 +209,20 @@ impl Frame {
 impl<'a> Usage<'a> {
     /// Every model of the deployment is named, those that wrote nothing too.
     pub(super) fn new(app: &'a App, tally: &Tally) -> Self {
-        let names = app.models.iter().map(|model| model.name.as_str());
+        let names = || app.models.iter().map(|model| model.name.as_str());
+        let cached = tally.cached.as_ref();
+        let cached_by_model = cached.map_or(&[][..], |cached| &cached.by_model);
         Self {
             prompt_tokens: tally.prompt_tokens,
             completion_tokens: tally.completion_tokens,
             total_tokens: tally.prompt_tokens + tally.completion_tokens,
+            prompt_tokens_details: cached.map(|cached| PromptDetails {
+                cached_tokens: cached.tokens,
+            }),
             tokenrouter: Routed {
-                tokens_by_model: names.zip(tally.tokens_by_model.iter().copied()).collect(),
+                tokens_by_model: names().zip(tally.tokens_by_model.iter().copied()).collect(),
                 handoffs: tally.handoffs,
+                cached_tokens_by_model: names().zip(cached_by_model.iter().copied()).collect(),
             },
         }
     }

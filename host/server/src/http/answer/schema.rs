@@ -75,6 +75,10 @@ fn shared_fields() -> Map<String, Value> {
         "ignore_eos": flag(),
         "return_token_ids": flag(),
         "user": { "type": ["string", "null"] },
+        "cache_salt": {
+            "type": ["string", "null"], "minLength": 1, "maxLength": limits::CACHE_SALT_BYTES_MAX,
+            "description": "Shares prefixes only with requests of the same key and the same salt",
+        },
         "stream": flag(),
         "stream_options": {
             "type": ["object", "null"],
@@ -86,6 +90,10 @@ fn shared_fields() -> Map<String, Value> {
                 "options": { "type": ["object", "null"], "description": "Of the policy, for this request; /info lists them" },
                 "attribution": flag(),
                 "steps": flag(),
+                "prefix_cache": {
+                    "type": ["boolean", "null"], "default": true,
+                    "description": "false: computes the whole prompt, and leaves nothing for other requests",
+                },
             },
             "additionalProperties": false,
         },
@@ -201,12 +209,25 @@ fn usage() -> Value {
             "prompt_tokens": { "type": "integer" },
             "completion_tokens": { "type": "integer" },
             "total_tokens": { "type": "integer" },
+            "prompt_tokens_details": {
+                "type": "object",
+                "description": "Once the answers have ended",
+                "required": ["cached_tokens"],
+                "properties": {
+                    "cached_tokens": {
+                        "type": "integer",
+                        "description": "Of the prompts, what the model that an answer started at held for other requests; of several answers to a prompt, the first counts",
+                    },
+                },
+                "additionalProperties": false,
+            },
             "tokenrouter": {
                 "type": "object",
                 "required": ["tokens_by_model", "handoffs"],
                 "properties": {
                     "tokens_by_model": { "type": "object", "additionalProperties": { "type": "integer" } },
                     "handoffs": { "type": "integer" },
+                    "cached_tokens_by_model": { "type": "object", "additionalProperties": { "type": "integer" } },
                 },
                 "additionalProperties": false,
             },

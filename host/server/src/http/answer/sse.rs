@@ -62,7 +62,7 @@ impl<S: Shape> Chunks<S> {
             Event::End(ended) => match finish_reason(&ended.finish) {
                 Ok(reason) => {
                     self.running.log.finished(reason, ended.timing);
-                    self.running.tally.ended(&ended);
+                    self.running.tally.ended(index, &ended);
                     let part = Part {
                         finish_reason: Some(reason),
                         ..Part::default()

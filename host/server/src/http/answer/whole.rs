@@ -54,7 +54,7 @@ async fn collect<S>(running: &mut Running<S>) -> Result<Vec<(Part, Ended)>, Stri
                 let reason = finish_reason(&ended.finish)?;
                 part.finish_reason = Some(reason);
                 running.log.finished(reason, ended.timing);
-                running.tally.ended(&ended);
+                running.tally.ended(index, &ended);
                 *end = Some(ended);
             }
         }

@@ -140,6 +140,30 @@ pub(super) const MODEL: &[Metric<ModelView>] = &[
         },
     )),
     metric((
+        "tokenrouter_prefix_hits_total",
+        Kind::Counter,
+        "Requests of which the model held a part for another one when they came",
+        |it| Reading::Count(it.stats.prefixes.hits),
+    )),
+    metric((
+        "tokenrouter_prefix_tokens_total",
+        Kind::Counter,
+        "Tokens that were not fed to the model because it held them for another request",
+        |it| Reading::Count(it.stats.prefixes.tokens),
+    )),
+    metric((
+        "tokenrouter_prefix_blocks_retained",
+        Kind::Gauge,
+        "KV blocks that no request uses and that keep what they hold; they count as free",
+        |it| Reading::Count(it.stats.kv_blocks_retained),
+    )),
+    metric((
+        "tokenrouter_prefix_evictions_total",
+        Kind::Counter,
+        "Retained KV blocks that were given up because their memory was needed",
+        |it| Reading::Count(it.stats.prefixes.given_up),
+    )),
+    metric((
         "tokenrouter_num_preemptions_total",
         Kind::Counter,
         "Times that a request lost its KV to an older one",

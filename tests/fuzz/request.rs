@@ -47,6 +47,7 @@ pub const WORDS: [&str; 45] = [
     "options",
     "attribution",
     "steps",
+    "assumed",
     "suffix",
     "tools",
     "tiny/large",

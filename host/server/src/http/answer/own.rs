@@ -6,7 +6,7 @@ use super::{Fields, kind};
 use crate::deployment::{OptionValue, RequestOptions};
 use crate::http::ApiError;
 
-const NAMES: [&str; 3] = ["options", "attribution", "steps"];
+const NAMES: [&str; 4] = ["options", "attribution", "steps", "assumed"];
 
 /// What the object says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,10 +17,12 @@ pub(in crate::http) struct Own {
     pub(super) attribution: bool,
     /// Whether it also tells the steps behind every token: candidates, signals, decisions.
     pub(super) steps: bool,
+    /// Whether a stream shows what is written ahead, before it is settled.
+    pub(super) assumed: bool,
 }
 
 impl Own {
-    pub(super) fn read(fields: &Fields<'_>, allowed: &RequestOptions) -> Result<Self, ApiError> {
+    pub(super) fn read(fields: &Fields<'_>, allowed: &RequestOptions, stream: bool) -> Result<Self, ApiError> {
         let Some(own) = fields.object("tokenrouter")? else {
             return Ok(Self::default());
         };
@@ -28,6 +30,12 @@ impl Own {
             return Err(own.refuse(name, &format!("is not known; there are {}", NAMES.join(", "))));
         }
         let steps = own.boolean("steps")?.unwrap_or(false);
+        let assumed = own.boolean("assumed")?.unwrap_or(false);
+        if assumed && !stream {
+            let why =
+                "is for streams: when an answer is whole, nothing of it is assumed; set stream to true or leave it out";
+            return Err(own.refuse("assumed", why));
+        }
         Ok(Self {
             options: own
                 .object("options")?
@@ -35,6 +43,7 @@ impl Own {
             // Steps are told with their token.
             attribution: own.boolean("attribution")?.unwrap_or(false) || steps,
             steps,
+            assumed,
         })
     }
 }

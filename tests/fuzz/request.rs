@@ -9,7 +9,7 @@ use tokenrouter_model::{Embedded, Source};
 const ANSWERS_MAX: usize = 8;
 const LENGTH_MAX: u32 = 512;
 
-pub const WORDS: [&str; 45] = [
+pub const WORDS: [&str; 46] = [
     "null",
     "true",
     "false",

@@ -196,7 +196,7 @@ impl TextAnswer {
         }
         answer.ended = true;
         if !answer.released.is_empty() {
-            answer.writer.write(&answer.released, None);
+            answer.writer.write_last(&answer.released, None);
         }
         let ended = Ended {
             timing: answer.clock.ended(&finish, cost),
@@ -283,10 +283,11 @@ impl Answer for TextAnswer {
         if is_stop && self.stopped.is_none() {
             self.stopped = Some(Stopped::Token(token));
         }
-        self.writer.write(&self.released, Some(written));
         if self.stopped.is_some() {
+            self.writer.write_last(&self.released, Some(written));
             return Some(Finish::Stop);
         }
+        self.writer.write(&self.released, Some(written));
         match self.grammar.as_mut()?.commit(token) {
             Ok(Progress::Open) => None,
             Ok(Progress::Complete) => Some(Finish::Stop),

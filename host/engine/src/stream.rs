@@ -217,13 +217,27 @@ pub(crate) struct AnswerWriter(Arc<Shared>);
 
 impl AnswerWriter {
     /// Adds to the answer.
-    pub(crate) fn write(&self, text: &str, mut token: Option<Written>) {
+    pub(crate) fn write(&self, text: &str, token: Option<Written>) {
+        self.add(text, token, false);
+    }
+
+    /// Adds what ends the answer, behind which nothing can be assumed any more.
+    pub(crate) fn write_last(&self, text: &str, token: Option<Written>) {
+        self.add(text, token, true);
+    }
+
+    fn add(&self, text: &str, mut token: Option<Written>, is_last: bool) {
         let mut state = self.0.state();
         if state.closed {
             return;
         }
-        if let (Some(assumptions), Some(token)) = (&mut state.assumptions, &mut token) {
-            assumptions.commit(token);
+        if let Some(assumptions) = &mut state.assumptions {
+            if let Some(token) = &mut token {
+                assumptions.commit(token);
+            }
+            if is_last {
+                assumptions.drop_all();
+            }
         }
         state.text.push_str(text);
         state.tokens.extend(token);

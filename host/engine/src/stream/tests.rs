@@ -185,8 +185,12 @@ fn nothing_is_assumed_behind_what_ends_the_answer() {
     assert_eq!(news(&mut reader), Some((vec![], vec![1])));
     draft.push(own(3));
     assert_eq!(news(&mut reader), None);
+    writer.write("", by(LARGE, 1));
+    assert_eq!(news(&mut reader), Some((vec![1], vec![])));
+    writer.write_last("", by(LARGE, END));
+    assert_eq!(news(&mut reader), Some((vec![END], vec![])), "and not the third");
+    draft.push(own(4));
     writer.end(ended());
-    assert_eq!(news(&mut reader), Some((vec![], vec![])));
     assert!(
         writer.draft().is_none(),
         "an answer that has ended is not written ahead"

@@ -33,7 +33,7 @@ fn main() -> anyhow::Result<()> {
     // From asynchronous code: `stream.next().await`.
     while let Some(event) = stream.next_blocking() {
         match event {
-            Event::Piece { text, tokens } => {
+            Event::Piece { text, tokens, .. } => {
                 answer += &text;
                 for written in tokens {
                     let token = engine.tokenizer().token_text(written.token);

@@ -5,6 +5,7 @@ mod common;
 
 mod admin;
 mod answers;
+mod assumed;
 mod chat;
 mod client;
 mod errors;

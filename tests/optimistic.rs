@@ -2,7 +2,7 @@
 //! router, token for token, greedy and sampled.
 
 use tokenrouter_core::ahead::AheadCounts;
-use tokenrouter_engine::stream::{AnswerStream, Event};
+use tokenrouter_engine::stream::{AnswerStream, Event, Handoff, Written};
 use tokenrouter_engine::{Engine, Job};
 use tokenrouter_host::deployment::{DeploymentFile, Launch, OptimisticSetting, OptionValue};
 use tokenrouter_model::Penalties;
@@ -30,9 +30,15 @@ fn deployment(policy: &str, options: &[(&str, OptionValue)], [rule, optimistic]:
 }
 
 /// Greedy and sampled, short and long, with tokens that end them. Every fourth keeps what makes a request wait: penalties, biases,
-/// bans and log-probabilities.
+/// bans and log-probabilities. Every second asks for all that can be told of it.
 fn job(engine: &Engine, number: u32) -> Job {
-    let job = arithmetic_job(engine.tokenizer(), number);
+    let told = number.is_multiple_of(2);
+    let job = Job {
+        attribution: told,
+        steps: told,
+        assumed: told,
+        ..arithmetic_job(engine.tokenizer(), number)
+    };
     if number.is_multiple_of(4) {
         return job;
     }
@@ -45,23 +51,35 @@ fn job(engine: &Engine, number: u32) -> Job {
     }
 }
 
-fn read(mut stream: AnswerStream) -> (Vec<(u32, u32)>, u32) {
-    let (mut commits, mut handoffs) = (Vec::new(), 0);
-    while let Some(event) = stream.next_blocking() {
-        match event {
-            Event::Piece { tokens, .. } => {
-                commits.extend(tokens.iter().map(|written| (written.token, written.model.0)));
-            }
-            Event::End(ended) => handoffs = ended.handoffs,
-        }
-    }
-    (commits, handoffs)
+/// All that an answer says of itself, but what was assumed.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Told {
+    text: String,
+    /// With the steps behind them.
+    tokens: Vec<Written>,
+    handoffs: u32,
+    handoff_log: Vec<Handoff>,
 }
 
-/// Every setting gives the reference's tokens and models, and as many handoffs as without decoding ahead.
+fn read(mut stream: AnswerStream) -> Told {
+    let mut told = Told::default();
+    while let Some(event) = stream.next_blocking() {
+        match event {
+            Event::Piece { text, tokens, .. } => {
+                told.text += &text;
+                told.tokens.extend(tokens);
+            }
+            Event::End(ended) => (told.handoffs, told.handoff_log) = (ended.handoffs, ended.handoff_log),
+        }
+    }
+    told
+}
+
+/// Every setting gives the reference's tokens and models, and everything else as without decoding ahead: handoffs, and the steps
+/// with their signals.
 fn check(policy: &str, options: &[(&str, OptionValue)]) {
     let mut reference = Reference::new(&deployment(policy, options, SETTINGS[0]));
-    let (mut expected, mut handoffs) = (Vec::new(), None);
+    let (mut expected, mut before) = (Vec::new(), None);
     for setting in SETTINGS {
         let loaded = deployment(policy, options, setting).load().expect("it loads");
         let engine = Engine::start(loaded.parts).expect("it starts");
@@ -81,13 +99,19 @@ fn check(policy: &str, options: &[(&str, OptionValue)]) {
             let streams: Vec<_> = together.iter().map(|job| engine.submit(job).expect("taken")).collect();
             found.extend(streams.into_iter().map(read));
         }
-        let (commits, counts): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-        assert_eq!(commits, expected, "{policy}, {setting:?}");
-        assert_eq!(
-            counts,
-            *handoffs.get_or_insert(counts.clone()),
-            "{policy}, {setting:?}: handoffs"
-        );
+        for (number, (told, expected)) in found.iter().zip(&expected).enumerate() {
+            let commits: Vec<_> = (told.tokens.iter())
+                .map(|written| (written.token, written.model.0))
+                .collect();
+            assert_eq!(commits, *expected, "{policy}, {setting:?}, job {number}");
+        }
+        for (number, (told, before)) in found
+            .iter()
+            .zip(before.get_or_insert_with(|| found.clone()))
+            .enumerate()
+        {
+            assert_eq!(told, before, "{policy}, {setting:?}, job {number}");
+        }
         let ahead: Vec<AheadCounts> = engine.stats().models.iter().map(|model| model.ahead).collect();
         let (small, large) = (ahead[0], ahead[1]);
         if setting[1].starts_with("window") {

@@ -9,7 +9,7 @@ use tokenrouter_model::{Embedded, Source};
 const ANSWERS_MAX: usize = 8;
 const LENGTH_MAX: u32 = 512;
 
-pub const WORDS: [&str; 47] = [
+pub const WORDS: [&str; 48] = [
     "null",
     "true",
     "false",
@@ -49,6 +49,7 @@ pub const WORDS: [&str; 47] = [
     "options",
     "attribution",
     "steps",
+    "assumed",
     "suffix",
     "tools",
     "tiny/large",

@@ -39,6 +39,11 @@ pub trait Answer {
     /// every committed token.
     fn ahead(&self) -> Option<Self::Ahead>;
 
+    /// `by` has written `token` ahead, behind all that it has assumed so far with this `ahead`; `asks` is the model that is asked
+    /// about it, none for the writer's own. Called once for every entry of a draft, its first included, before anybody else
+    /// hears of it. The end of the draft is the drop of its `ahead`.
+    fn assumed(_ahead: &Self::Ahead, _token: TokenId, _by: ModelIndex, _asks: Option<ModelIndex>) {}
+
     /// The request has been handed over.
     fn handed_over(&mut self, from: ModelIndex, to: ModelIndex);
 

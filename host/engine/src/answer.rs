@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use tokenrouter_core::request::{Answer, Finish, Request};
-use tokenrouter_core::scheduler::Verdict;
 use tokenrouter_core::{ModelIndex, TokenId};
 use tokenrouter_model::grammar::{Grammar, Progress};
 use tokenrouter_model::runner::Sampling;
@@ -14,7 +13,9 @@ use tokenrouter_model::{Shaping, TokenLogprob};
 use crate::ahead::TextAhead;
 use crate::engine::Slot;
 use crate::meter::{Cost, RequestClock};
-use crate::stream::{AnswerWriter, Ended, Handoff, Logprobs, StepNote, Stopped, Written};
+use crate::seen::Seen;
+use crate::served::Lease;
+use crate::stream::{AnswerWriter, Assumed, Ended, Handoff, Logprobs, StepNote, Stopped, Written};
 use crate::traffic::Routed;
 
 /// What a request carries besides its tokens.
@@ -42,6 +43,9 @@ pub(crate) struct TextAnswer {
     handoffs: Option<Vec<Handoff>>,
     /// The steps since the last commit, if the client wants to know.
     steps: Option<Vec<StepNote>>,
+    /// The last step's candidates for positions behind the first, and how far behind the committed tokens those were then:
+    /// they are steps once all before them is settled.
+    steps_ahead: Vec<(u32, StepNote)>,
     /// Log-probabilities of the candidate of the step that is out. Replaced at the next step, so a discarded candidate's
     /// are gone.
     staged: Option<Box<Logprobs>>,
@@ -105,6 +109,7 @@ impl TextAnswer {
             handed_over: false,
             handoffs: parts.attribution.then(Vec::new),
             steps: parts.steps.then(Vec::new),
+            steps_ahead: Vec::new(),
             staged: None,
             writer: parts.writer,
             ended: false,
@@ -147,22 +152,29 @@ impl TextAnswer {
         });
     }
 
-    /// Notes what a step's candidate looked like to the policy and what it decided, if the client wants to know.
-    pub(crate) fn note_step(&mut self, at: ModelIndex, candidate: TokenId, signals: &[f32], verdict: &Verdict) {
+    /// Notes what a step's candidate looked like to the policy and what it decided, if the client wants to know. It is for the
+    /// `nth` position behind the committed tokens.
+    pub(crate) fn note_step(&mut self, nth: u32, step: Seen<'_>) {
         let Some(steps) = &mut self.steps else { return };
-        let to = match verdict {
-            Verdict::Stay { .. } | Verdict::Fail(_) => at,
-            Verdict::HandOff { to, .. } => *to,
-        };
-        let lease = self.routed.lease.as_ref();
-        // What a shadow asked for comes behind what the policy in force did.
-        let columns = lease.map_or(0, |lease| lease.served().generation().plan().columns(at));
-        steps.push(StepNote {
-            model: at,
-            candidate,
-            signals: signals[..columns.min(signals.len())].into(),
-            to,
-        });
+        let served = self.routed.lease.as_ref().map(Lease::served);
+        let note = step.note(served.map(|served| &**served));
+        if nth == 0 {
+            self.steps_ahead.clear();
+            steps.push(note);
+        } else {
+            self.steps_ahead.push((self.committed + nth, note));
+        }
+    }
+
+    /// The model that is asked settles one position after another, and it is this one's turn: its steps are the writer's, if it was
+    /// written ahead, and the asked model's, if that has run already.
+    fn note_steps_ahead(&mut self, from: ModelIndex, to: ModelIndex) {
+        let Some(steps) = &mut self.steps else { return };
+        steps.extend(self.writer.take_step_ahead(from));
+        let is_next = |(position, note): &(u32, StepNote)| *position == self.committed && note.model == to;
+        if let Some(index) = self.steps_ahead.iter().position(is_next) {
+            steps.push(self.steps_ahead.swap_remove(index).1);
+        }
     }
 
     /// Tells the client how its answer ended. Text that was held back for a stop string which never came is part
@@ -184,7 +196,7 @@ impl TextAnswer {
         }
         answer.ended = true;
         if !answer.released.is_empty() {
-            answer.writer.write(&answer.released, None);
+            answer.writer.write_last(&answer.released, None);
         }
         let ended = Ended {
             timing: answer.clock.ended(&finish, cost),
@@ -226,10 +238,18 @@ impl Answer for TextAnswer {
 
     fn ahead(&self) -> Option<TextAhead> {
         let depends_on_text = !self.shaping.is_idle() || self.grammar.is_some() || self.logprobs.is_some();
-        if depends_on_text || self.steps.is_some() || self.routed.shadow.is_some() {
+        if depends_on_text || self.routed.shadow.is_some() {
             return None;
         }
-        TextAhead::new(self.sampling, self.routed.lease.as_ref()?.served())
+        TextAhead::new(self.sampling, self.routed.lease.as_ref()?.served(), &self.writer)
+    }
+
+    fn assumed(ahead: &TextAhead, token: TokenId, by: ModelIndex, asks: Option<ModelIndex>) {
+        ahead.assumed(Assumed {
+            token,
+            model: by,
+            asked: asks,
+        });
     }
 
     fn handed_over(&mut self, from: ModelIndex, to: ModelIndex) {
@@ -238,6 +258,7 @@ impl Answer for TextAnswer {
         if let Some(handoffs) = &mut self.handoffs {
             handoffs.push(Handoff { position, from, to });
         }
+        self.note_steps_ahead(from, to);
     }
 
     fn commit(&mut self, token: TokenId, by: ModelIndex) -> Option<Finish> {
@@ -264,10 +285,11 @@ impl Answer for TextAnswer {
         if is_stop && self.stopped.is_none() {
             self.stopped = Some(Stopped::Token(token));
         }
-        self.writer.write(&self.released, Some(written));
         if self.stopped.is_some() {
+            self.writer.write_last(&self.released, Some(written));
             return Some(Finish::Stop);
         }
+        self.writer.write(&self.released, Some(written));
         match self.grammar.as_mut()?.commit(token) {
             Ok(Progress::Open) => None,
             Ok(Progress::Complete) => Some(Finish::Stop),

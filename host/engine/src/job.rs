@@ -53,6 +53,9 @@ pub struct Job {
     pub attribution: bool,
     /// Whether every token comes with the steps that led to it.
     pub steps: bool,
+    /// Whether pieces come with the tokens that are assumed behind them ([`Assumed`](crate::stream::Assumed)), where models write
+    /// ahead.
+    pub assumed: bool,
     /// Who answers.
     pub target: Target,
     /// Options of the policy for this request.
@@ -79,6 +82,7 @@ impl Default for Job {
             logprobs: None,
             attribution: false,
             steps: false,
+            assumed: false,
             target: Target::Default,
             options: Vec::new(),
             prefix_salt: None,

@@ -16,6 +16,7 @@ mod link;
 mod meter;
 mod replan;
 mod roster;
+mod seen;
 mod served;
 mod shadow;
 pub mod stats;

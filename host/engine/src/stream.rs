@@ -1,6 +1,11 @@
 //! The stream of one answer, from the subserver that writes to the client that reads. Pieces are joined while
 //! nobody reads, so a writer never waits for a reader, and a stream never holds more than its answer.
 
+mod assumed;
+mod draft;
+#[cfg(test)]
+mod tests;
+
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,6 +17,10 @@ use tokenrouter_core::{ModelIndex, RequestId, TokenId};
 use tokenrouter_model::TokenLogprob;
 
 use crate::meter::Timing;
+
+pub use assumed::Assumed;
+pub(crate) use assumed::{Assumptions, Kept};
+pub(crate) use draft::DraftWriter;
 
 /// A committed token and who wrote it.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,6 +133,9 @@ pub enum Event {
         text: String,
         /// Tokens committed since the last piece.
         tokens: Vec<Written>,
+        /// All that is assumed behind them now, in order; nothing unless the job asked for it. It replaces what the piece before
+        /// had.
+        assumed: Vec<Assumed>,
     },
     /// The end; nothing comes after it.
     End(Ended),
@@ -135,6 +147,8 @@ struct State {
     tokens: Vec<Written>,
     end: Option<Ended>,
     closed: bool,
+    /// What is written ahead, if anybody wants to know.
+    assumptions: Option<Box<Assumptions>>,
     waker: Option<Waker>,
     /// A thread sleeps until something changes. Notifying nobody would cost a system call for every token.
     sleeper: bool,
@@ -145,6 +159,8 @@ const AT_NO_MODEL: u32 = u32::MAX;
 
 #[derive(Debug)]
 struct Shared {
+    /// Whether there are [`State::assumptions`], for those who need not lock to find none.
+    assumes: bool,
     state: Mutex<State>,
     changed: Condvar,
     abandoned: AtomicBool,
@@ -164,6 +180,9 @@ impl Shared {
         let first = !std::mem::replace(&mut state.closed, true);
         if first {
             state.end = Some(ended);
+            if let Some(assumptions) = &mut state.assumptions {
+                assumptions.drop_all();
+            }
         }
         self.wake(state);
         first
@@ -205,9 +224,26 @@ pub(crate) struct AnswerWriter(Arc<Shared>);
 impl AnswerWriter {
     /// Adds to the answer.
     pub(crate) fn write(&self, text: &str, token: Option<Written>) {
+        self.add(text, token, false);
+    }
+
+    /// Adds what ends the answer, behind which nothing can be assumed any more.
+    pub(crate) fn write_last(&self, text: &str, token: Option<Written>) {
+        self.add(text, token, true);
+    }
+
+    fn add(&self, text: &str, mut token: Option<Written>, is_last: bool) {
         let mut state = self.0.state();
         if state.closed {
             return;
+        }
+        if let Some(assumptions) = &mut state.assumptions {
+            if let Some(token) = &mut token {
+                assumptions.commit(token);
+            }
+            if is_last {
+                assumptions.drop_all();
+            }
         }
         state.text.push_str(text);
         state.tokens.extend(token);
@@ -217,6 +253,22 @@ impl AnswerWriter {
     /// Ends the answer; whatever comes later is ignored.
     pub(crate) fn end(&self, ended: Ended) {
         self.0.end(ended);
+    }
+
+    /// The way for what is written ahead from now on, if anybody wants to know.
+    pub(crate) fn draft(&self) -> Option<DraftWriter> {
+        if !self.0.assumes {
+            return None;
+        }
+        DraftWriter::begin(&self.0)
+    }
+
+    /// The step in which `by` wrote the token ahead that is to be settled next, if it was and steps are kept.
+    pub(crate) fn take_step_ahead(&self, by: ModelIndex) -> Option<StepNote> {
+        if !self.0.assumes {
+            return None;
+        }
+        self.0.state().assumptions.as_mut()?.take_step(by)
     }
 
     /// The request goes to a model.
@@ -334,10 +386,14 @@ impl AnswerStream {
 }
 
 fn take(state: &mut State) -> Option<Event> {
-    if !state.text.is_empty() || !state.tokens.is_empty() {
+    let assumptions = state.assumptions.as_deref_mut();
+    let changed = assumptions.is_some_and(Assumptions::take_changed);
+    if changed || !state.text.is_empty() || !state.tokens.is_empty() {
+        let assumptions = state.assumptions.as_deref();
         return Some(Event::Piece {
             text: std::mem::take(&mut state.text),
             tokens: std::mem::take(&mut state.tokens),
+            assumed: assumptions.map_or_else(Vec::new, Assumptions::shown),
         });
     }
     state.end.take().map(Event::End)
@@ -353,9 +409,18 @@ impl Drop for AnswerStream {
 }
 
 /// The two ends of a new stream.
-pub(crate) fn answer_stream(id: RequestId, seed: u64, on_abandon: OnAbandon) -> (AnswerWriter, AnswerStream) {
+pub(crate) fn answer_stream(
+    id: RequestId,
+    seed: u64,
+    assumptions: Option<Assumptions>,
+    on_abandon: OnAbandon,
+) -> (AnswerWriter, AnswerStream) {
     let shared = Arc::new(Shared {
-        state: Mutex::default(),
+        assumes: assumptions.is_some(),
+        state: Mutex::new(State {
+            assumptions: assumptions.map(Box::new),
+            ..State::default()
+        }),
         changed: Condvar::new(),
         abandoned: AtomicBool::new(false),
         at: AtomicU32::new(AT_NO_MODEL),
@@ -372,79 +437,4 @@ pub(crate) fn answer_stream(id: RequestId, seed: u64, on_abandon: OnAbandon) -> 
             on_abandon,
         },
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ended() -> Ended {
-        Ended {
-            prompt_tokens: 1,
-            answer_tokens: 2,
-            tokens_by_model: vec![2],
-            ..Ended::empty(Finish::Stop, 1)
-        }
-    }
-
-    #[test]
-    fn pieces_join_while_nobody_reads_and_end_comes_last_and_once() {
-        let (writer, mut reader) = answer_stream(RequestId(1), 0, Box::new(|_| {}));
-        let written = |token| Written {
-            token,
-            model: ModelIndex(0),
-            text_offset: 0,
-            after_handoff: false,
-            logprobs: None,
-            steps: Vec::new(),
-        };
-        writer.write("a", Some(written(1)));
-        writer.write("b", Some(written(2)));
-        writer.end(ended());
-        writer.end(Ended {
-            finish: Finish::Length,
-            ..ended()
-        });
-        let piece = Event::Piece {
-            text: "ab".into(),
-            tokens: vec![written(1), written(2)],
-        };
-        assert_eq!(reader.next_blocking(), Some(piece));
-        assert_eq!(reader.next_blocking(), Some(Event::End(ended())));
-        assert_eq!(reader.next_blocking(), None);
-        drop(reader);
-        assert!(
-            !writer.is_abandoned(),
-            "a reader that read to the end did not leave early"
-        );
-    }
-
-    #[test]
-    fn an_answer_is_failed_only_where_its_request_is_and_nothing_follows() {
-        let (writer, mut reader) = answer_stream(RequestId(1), 0, Box::new(|_| {}));
-        let handle = writer.handle();
-        assert!(!handle.fail_at(ModelIndex(0), "it waits in the queue"));
-        writer.moves_to(ModelIndex(1));
-        assert!(!handle.fail_at(ModelIndex(0), "it is elsewhere"));
-        assert!(handle.fail_at(ModelIndex(1), "stalled"));
-        assert!(!handle.fail_at(ModelIndex(1), "again"), "once only");
-        assert!(writer.is_abandoned());
-        writer.write("late", None);
-        writer.end(ended());
-        let Some(Event::End(end)) = reader.next_blocking() else {
-            panic!("the end comes first")
-        };
-        assert_eq!(end.finish, Finish::Failed("stalled".into()));
-        assert_eq!(reader.next_blocking(), None);
-    }
-
-    #[test]
-    fn leaving_early_is_told_once_and_seen_by_the_writer() {
-        let left = Arc::new(Mutex::new(Vec::new()));
-        let seen = left.clone();
-        let (writer, reader) = answer_stream(RequestId(7), 0, Box::new(move |id| seen.lock().unwrap().push(id)));
-        drop(reader);
-        assert!(writer.is_abandoned());
-        assert_eq!(*left.lock().unwrap(), [RequestId(7)]);
-    }
 }

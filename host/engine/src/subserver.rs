@@ -24,6 +24,7 @@ use crate::answer::TextAnswer;
 use crate::engine::Shared;
 use crate::generations::Generations;
 use crate::link::{Inbox, Message};
+use crate::seen::Seen;
 use crate::shadow::Shadows;
 use crate::stats::ModelCounters;
 use crate::timeline::Launched;
@@ -309,16 +310,30 @@ impl Subserver {
             tracer.step(self.model, self.scheduler.candidates(), &self.output, &self.verdicts);
         }
         self.counters.route_times_us.record(start.elapsed().as_micros() as u64);
-        for (row, request) in self.scheduler.candidates_mut() {
-            let (candidate, signals) = (self.output.candidates[row], result.all_signals(row));
-            request.answer.stage(self.output.row_logprobs(row));
-            request
-                .answer
-                .note_step(self.model, candidate, signals, &self.verdicts[row]);
+        let seen = |row: usize| Seen {
+            at: self.model,
+            candidate: self.output.candidates[row],
+            signals: result.all_signals(row),
+            verdict: &self.verdicts[row],
+        };
+        if self.scheduler.drafts() > 0 {
+            for (row, wanted) in self.scheduler.candidates().map(|row| row.wanted).enumerate() {
+                if let Wanted::Ahead(ahead) = wanted {
+                    ahead.note_step(seen(row));
+                }
+            }
+        }
+        for (rows, request) in self.scheduler.candidates_mut() {
+            request.answer.stage(self.output.row_logprobs(rows.start));
+            for (nth, row) in (0..).zip(rows) {
+                request.answer.note_step(nth, seen(row));
+            }
         }
         self.shadows.watch(
             self.model,
-            self.scheduler.candidates_mut(),
+            self.scheduler
+                .candidates_mut()
+                .map(|(rows, request)| (rows.start, request)),
             result,
             &self.verdicts,
             &mut self.generations,

@@ -1,6 +1,6 @@
 // Makes the pictures of docs/screenshots: `npm run screenshots` with the server built.
 import { mkdir } from "node:fs/promises";
-import { ADMIN_KEY, ask, inRoot, openPage, startBrowser, startServer } from "./test/harness.mjs";
+import { ADMIN_KEY, ask, holdStreams, inRoot, openPage, startBrowser, startServer } from "./test/harness.mjs";
 
 const folder = inRoot("docs/screenshots");
 await mkdir(folder, { recursive: true });
@@ -52,6 +52,17 @@ try {
   await page.locator("#timeline").locator("xpath=..").screenshot({ path: `${folder}/timeline.png` });
   await close();
   clocks.stop();
+  // In the middle of an answer, while the large model is asked: what the small one has written meanwhile.
+  const optimistic = await startServer(["--optimistic", "window:4"]);
+  const held = await holdStreams(optimistic);
+  const ahead = await openPage(browser, held.url);
+  await ahead.page.waitForSelector("#A-model");
+  await ahead.page.click("#send");
+  await ahead.page.locator(".token.assumed").first().waitFor();
+  await ahead.page.locator(".panel").screenshot({ path: `${folder}/ahead.png` });
+  await ahead.close();
+  held.stop();
+  optimistic.stop();
   await picture("admin", server.admin, {}, async (page) => {
     await page.fill("#key", ADMIN_KEY);
     await page.click("#key-form button");

@@ -30,6 +30,7 @@ impl<A: Answer> Scheduler<A> {
         let Some(ahead) = may.then(|| request.answer.ahead()).flatten() else {
             return;
         };
+        A::assumed(&ahead, candidate, self.model, Some(to));
         // The draft sees for itself whether it is confirmed.
         request.expected = None;
         let first = Assumed {
@@ -97,6 +98,7 @@ impl<A: Answer> Scheduler<A> {
         };
         let position = draft.end();
         draft.push(entry);
+        A::assumed(&draft.ahead, candidate, self.model, asked.map(|_| draft.settler));
         self.ahead.written += 1;
         actions.push(Action::Assume {
             at: draft.settler,

@@ -1,5 +1,7 @@
 //! What a step is made of: who runs in it, and whose logits it brings.
 
+use std::ops::Range;
+
 use super::{Scheduler, Waiting};
 use crate::ahead::Draft;
 use crate::ids::RequestId;
@@ -199,15 +201,15 @@ impl<A: Answer> Scheduler<A> {
         })
     }
 
-    /// The requests of the step that is out, each with the first of its rows of logits, to be changed: what travels with them is
+    /// The requests of the step that is out, each with its rows of logits, at least one, to be changed: what travels with them is
     /// theirs.
-    pub fn candidates_mut(&mut self) -> impl Iterator<Item = (usize, &mut Request<A>)> {
+    pub fn candidates_mut(&mut self) -> impl Iterator<Item = (Range<usize>, &mut Request<A>)> {
         let mut row = 0;
         self.running.iter_mut().filter_map(move |running| {
-            let first = row;
-            row += running.logits as usize;
+            let rows = row..row + running.logits as usize;
+            row = rows.end;
             match &mut running.holder {
-                Holder::Request(request) if running.logits > 0 => Some((first, &mut **request)),
+                Holder::Request(request) if !rows.is_empty() => Some((rows, &mut **request)),
                 _ => None,
             }
         })

@@ -15,7 +15,7 @@ use super::{AnswerStream, Engine, Job, Served, Slot, SubmitError, Target, TextAn
 use crate::answer::{Stopping, TextParts};
 use crate::meter::RequestClock;
 use crate::served::Lease;
-use crate::stream::{Ended, answer_stream};
+use crate::stream::{Assumptions, Ended, Kept, answer_stream};
 use crate::traffic::{Routed, Shadow, Shadowed};
 
 /// Tokens at a prompt's end that are decoded to see which newlines it ends with.
@@ -52,7 +52,12 @@ impl Engine {
             let by = served.map(|served| (served.id(), served.generation().clone()));
             trace.admitted(id, job, by, &admission);
         }
-        let (writer, mut stream) = answer_stream(id, job.seed, on_abandon);
+        let kept = Kept {
+            tokens: job.assumed,
+            steps: job.steps,
+        };
+        let assumptions = Assumptions::new(kept, stop_tokens.clone());
+        let (writer, mut stream) = answer_stream(id, job.seed, assumptions, on_abandon);
         stream.set_generation(generation);
         if let Some(served) = served.filter(|_| job.steps) {
             stream.set_signals(served.generation().plan().signals.clone());

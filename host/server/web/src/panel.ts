@@ -108,9 +108,10 @@ export class Panel {
     }
     for (const choice of chunk.choices) {
       const written = choice.attribution ?? [];
-      totals.push(written);
+      const assumed = choice.assumed?.tokens ?? [];
+      totals.push(choice.index, written, assumed);
       if (choice.index === 0) {
-        tokens.push(written);
+        tokens.push(written, assumed);
         if (choice.finish_reason === "stop" || choice.finish_reason === "tool_calls") {
           tokens.markEnd();
         }

@@ -53,7 +53,7 @@ export function toRequest(
       n: asked.answers,
       stream: true,
       stream_options: { include_usage: true },
-      tokenrouter: { steps: true, ...(Object.keys(options).length > 0 ? { options } : {}) },
+      tokenrouter: { steps: true, assumed: true, ...(Object.keys(options).length > 0 ? { options } : {}) },
     },
   };
 }

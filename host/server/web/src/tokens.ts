@@ -1,9 +1,10 @@
 // An answer as it is written: every token coloured by its model, one of them current, with its steps shown below.
 
+import { tail } from "./ahead";
 import type { Colours } from "./colours";
 import { el } from "./dom";
 import { stepTable } from "./steps";
-import type { Token } from "./types";
+import type { Assumed, Token } from "./types";
 
 export class Tokens {
   readonly element: HTMLElement;
@@ -12,6 +13,7 @@ export class Tokens {
   private readonly spans: HTMLElement[] = [];
   private decoder = new TextDecoder();
   private current = -1;
+  private ahead: HTMLElement | undefined;
 
   constructor(
     private readonly colours: Colours,
@@ -35,10 +37,16 @@ export class Tokens {
     return this.tokens.length;
   }
 
-  push(tokens: Token[]): void {
+  /** More tokens, and all that is assumed behind them. */
+  push(tokens: Token[], assumed: Assumed[] = []): void {
     const atEnd = this.element.scrollTop + this.element.clientHeight >= this.element.scrollHeight - 4;
+    this.ahead?.remove();
     for (const token of tokens) {
       this.append(token);
+    }
+    this.ahead = assumed.length > 0 ? tail(assumed, this.lastBytes(), this.colours) : undefined;
+    if (this.ahead !== undefined) {
+      this.element.append(this.ahead);
     }
     if (atEnd) {
       this.element.scrollTop = this.element.scrollHeight;
@@ -87,6 +95,11 @@ export class Tokens {
       this.element.setAttribute("role", "listbox");
       this.explain();
     }
+  }
+
+  /** Enough of the answer's bytes to hold a character that is not complete. */
+  private lastBytes(): number[] {
+    return this.tokens.slice(-4).flatMap((token) => token.bytes);
   }
 
   private detailId(): string {

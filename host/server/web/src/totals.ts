@@ -1,13 +1,16 @@
 // What an answer has cost so far: who wrote how much, handoffs, speed.
 
+import { AheadCount } from "./ahead";
 import type { Colours } from "./colours";
 import { el, facts } from "./dom";
-import type { Token, Usage } from "./types";
+import type { Assumed, Token, Usage } from "./types";
 
 export class Totals {
   readonly element = el("div", { class: "totals" });
   private readonly byModel = new Map<string, number>();
   private handoffs = 0;
+  /** What is written ahead, by the index of the answer. */
+  private readonly ahead: AheadCount[] = [];
   private readonly asked = performance.now();
   private first: number | undefined;
   private last = 0;
@@ -19,9 +22,13 @@ export class Totals {
     models.forEach((name) => this.byModel.set(name, 0));
   }
 
-  push(tokens: Token[]): void {
-    this.last = performance.now();
-    this.first ??= this.last;
+  /** More tokens of an answer, and all that is assumed behind them. */
+  push(answer: number, tokens: Token[], assumed: Assumed[]): void {
+    (this.ahead[answer] ??= new AheadCount()).push(tokens, assumed);
+    if (tokens.length > 0) {
+      this.last = performance.now();
+      this.first ??= this.last;
+    }
     for (const token of tokens) {
       this.byModel.set(token.model, (this.byModel.get(token.model) ?? 0) + 1);
       this.handoffs += token.after_handoff ? 1 : 0;
@@ -61,6 +68,10 @@ export class Totals {
     }
     entries.push(["handoffs", String(this.handoffs)], ["tokens/s", this.speed(written)]);
     entries.push(["first token", this.first === undefined ? "…" : `${(this.first - this.asked).toFixed(0)} ms`]);
+    const ahead = this.ahead.filter((count) => count?.seen);
+    if (ahead.length > 0) {
+      entries.push(["assumed and dropped", String(ahead.reduce((sum, count) => sum + count.dropped, 0))]);
+    }
     const list = facts(entries);
     this.models.forEach((name, index) => {
       list.children[index]?.firstElementChild?.prepend(el("span", { class: `swatch ${this.colours.class(name)}` }));

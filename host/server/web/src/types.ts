@@ -18,6 +18,14 @@ export interface Token {
   steps?: Step[];
 }
 
+/** A token that is written ahead; `asked` is who is asked about it. */
+export interface Assumed {
+  id: number;
+  bytes: number[];
+  model: string;
+  asked: string | null;
+}
+
 export interface Usage {
   prompt_tokens: number;
   completion_tokens: number;
@@ -32,6 +40,7 @@ export interface Chunk {
     finish_reason: string | null;
     seed: number;
     attribution?: Token[];
+    assumed?: { text: string; tokens: Assumed[] };
     handoffs?: { position: number; from: string; to: string }[];
   }[];
   usage?: Usage | null;

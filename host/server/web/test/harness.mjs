@@ -1,8 +1,10 @@
 // The real server and a real browser for tests and screenshots.
 import { spawn } from "node:child_process";
 import { accessSync, constants } from "node:fs";
+import { createServer } from "node:http";
 import { delimiter, join } from "node:path";
 import { createInterface } from "node:readline";
+import { buffer } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
@@ -36,6 +38,37 @@ export async function startServer(args = [], variables = {}) {
       }
     });
   });
+}
+
+/**
+ * The same server, seen through a proxy that holds every stream after the event behind which most is assumed, until `release` is
+ * called: what is too fast to be looked at stands still.
+ */
+export async function holdStreams(server) {
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  const proxy = createServer(async (request, response) => {
+    const body = request.method === "GET" ? undefined : await buffer(request);
+    const reply = await fetch(server.url + request.url, { method: request.method, body });
+    const passed = ["content-type", "content-security-policy", "tokenrouter-generation"];
+    response.writeHead(reply.status, passed.filter((name) => reply.headers.has(name)).map((name) => [name, reply.headers.get(name)]));
+    const text = await reply.text();
+    const events = text.split(/(?<=\n\n)/);
+    const assumed = events.map((event) => event.split('"asked":').length);
+    const fullest = reply.headers.get("content-type") === "text/event-stream" ? assumed.indexOf(Math.max(...assumed)) + 1 : events.length;
+    response.write(events.slice(0, fullest).join(""));
+    if (fullest < events.length) {
+      await released;
+    }
+    response.end(events.slice(fullest).join(""));
+  });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  const stop = () => {
+    release();
+    proxy.close();
+    proxy.closeAllConnections();
+  };
+  return { url: `http://127.0.0.1:${proxy.address().port}`, release, stop };
 }
 
 /** Chromium as the system has it: nothing is downloaded. */

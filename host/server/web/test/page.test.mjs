@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { ADMIN_KEY, ask, inRoot, openPage, startBrowser, startServer } from "./harness.mjs";
+import { ADMIN_KEY, ask, holdStreams, inRoot, openPage, startBrowser, startServer } from "./harness.mjs";
 
 const axeSource = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const API_KEY = "sk-of-the-page-0123456789";
@@ -71,6 +71,38 @@ test("an answer shows who wrote each token, and every token its steps", async ()
   assert.match(said, new RegExp(`${by.small} tokens by small, ${by.large} tokens by large, ${handoffs} handoffs`));
   assert.deepEqual(errors, []);
   await close();
+});
+
+test("what is written ahead is shown paler until it is settled, and is not read aloud", async () => {
+  const ahead = await startServer(["--optimistic", "window:4"]);
+  const held = await holdStreams(ahead);
+  try {
+    const { page, errors, close } = await openPage(browser, held.url);
+    await page.waitForSelector("#A-model");
+    await page.click("#send");
+    const assumed = page.locator('.tokens > .ahead[aria-hidden="true"] .token.assumed');
+    await assumed.nth(1).waitFor();
+    assert.equal(await assumed.first().getAttribute("title"), "not settled yet: written ahead by small, large is asked");
+    assert.ok(await assumed.first().evaluate((one) => one.classList.contains("m1")), "it will be the large model's");
+    assert.equal(await page.locator('[role="option"].assumed').count(), 0, "what may vanish is not among the options");
+    assert.deepEqual(await findings(page), []);
+    held.release();
+    await page.waitForSelector("#send:not([disabled])");
+    assert.equal(await page.locator(".assumed").count(), 0, "all is settled");
+    // The same tokens, with the same steps behind them, as where nothing is written ahead.
+    const body = { model: "tiny", prompt: "23*03-98-37*05=", max_tokens: 128, temperature: 0, tokenrouter: { steps: true } };
+    const reply = await (await fetch(`${server.url}/v1/completions`, { method: "POST", body: JSON.stringify(body) })).json();
+    const tokens = page.locator('[role="option"]');
+    assert.equal((await tokens.allTextContents()).join(""), `${reply.choices[0].text}end`);
+    const discarded = await tokens.evaluateAll((all) => all.map((one) => one.classList.contains("discarded")));
+    assert.deepEqual(discarded, reply.choices[0].attribution.map((token) => token.steps.length > 1));
+    assert.match((await page.locator(".totals dl").innerText()).replaceAll(/\s+/g, " "), /assumed and dropped \d+/);
+    assert.deepEqual(errors, []);
+    await close();
+  } finally {
+    held.stop();
+    ahead.stop();
+  }
 });
 
 test("two policies answer one prompt side by side, each with its own threshold", async () => {

@@ -1,4 +1,5 @@
-// The parts of the page that need no browser: the reader of server-sent events, bounds of sliders, windows of the timeline.
+// The parts of the page that need no browser: the reader of server-sent events, bounds of sliders, windows of the timeline, what is
+// written ahead.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { build } from "esbuild";
@@ -72,4 +73,36 @@ test("a window has the steps that show in it, those that only waited in it too",
   assert.equal(store.last, 4);
   assert.deepEqual(summary(store.within(0, 500)), { steps: 4, batch: 2.5, wait_ms: 0.0225, step_ms: 0.0625 });
   assert.equal(summary([]).batch, 0);
+});
+
+test("what was assumed and did not come true is counted, with all that stood behind it", async () => {
+  const { AheadCount } = await load("ahead.ts");
+  const tokens = (...ids) => ids.map((id) => ({ id, bytes: [], model: "small", asked: null }));
+  const count = new AheadCount();
+  count.push(tokens(1), []);
+  assert.equal(count.seen, false);
+  count.push([], tokens(2, 3));
+  count.push([], tokens(2, 3, 4));
+  count.push(tokens(2, 3), tokens(4, 5, 6));
+  assert.deepEqual([count.seen, count.dropped], [true, 0], "all came true or may yet");
+  count.push(tokens(4, 9), tokens(6));
+  assert.equal(count.dropped, 2, "the fifth was another, and the sixth was assumed behind it");
+  count.push([], tokens(7, 8));
+  assert.equal(count.dropped, 3, "another draft");
+  count.push([], []);
+  assert.equal(count.dropped, 5);
+});
+
+test("a character that an answer has begun is completed by what is assumed", async () => {
+  const { openBytes } = await load("ahead.ts");
+  const encoder = new TextEncoder();
+  for (const text of ["a", "é", "€", "\u{1f600}"]) {
+    const bytes = [...encoder.encode(`x${text}`)];
+    for (let cut = 1; cut <= bytes.length; cut += 1) {
+      const open = cut === bytes.length ? [] : bytes.slice(1, cut);
+      assert.deepEqual(openBytes(bytes.slice(0, cut)), open, `${cut} bytes of x${text}`);
+    }
+  }
+  assert.deepEqual(openBytes([]), []);
+  assert.deepEqual(openBytes([0x80, 0x80, 0x80, 0x80]), [], "no beginning of a character");
 });

@@ -101,7 +101,7 @@ async fn ask(engine: &Engine, question: &Question) -> anyhow::Result<Answered> {
     let (mut answered, mut last) = (Answered::default(), None);
     while let Some(event) = stream.next().await {
         match event {
-            Event::Piece { text, tokens } => {
+            Event::Piece { text, tokens, .. } => {
                 if !tokens.is_empty() {
                     answered.piece(started.elapsed(), &mut last);
                 }

@@ -5,6 +5,7 @@
 //! body, and a [`Shape`], which says how text looks in its responses. [`respond`] does the rest.
 
 mod answers;
+mod assumed;
 mod event_body;
 mod fields;
 mod format;

@@ -6,7 +6,7 @@ use super::{Fields, kind};
 use crate::deployment::{OptionValue, RequestOptions};
 use crate::http::ApiError;
 
-const NAMES: [&str; 4] = ["options", "attribution", "steps", "prefix_cache"];
+const NAMES: [&str; 5] = ["options", "attribution", "steps", "prefix_cache", "assumed"];
 
 /// What the object says.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub(in crate::http) struct Own {
     pub(super) steps: bool,
     /// Whether the request may share prefixes with others.
     pub(super) prefix_cache: bool,
+    /// Whether a stream shows what is written ahead, before it is settled.
+    pub(super) assumed: bool,
 }
 
 impl Default for Own {
@@ -28,12 +30,13 @@ impl Default for Own {
             attribution: false,
             steps: false,
             prefix_cache: true,
+            assumed: false,
         }
     }
 }
 
 impl Own {
-    pub(super) fn read(fields: &Fields<'_>, allowed: &RequestOptions) -> Result<Self, ApiError> {
+    pub(super) fn read(fields: &Fields<'_>, allowed: &RequestOptions, stream: bool) -> Result<Self, ApiError> {
         let Some(own) = fields.object("tokenrouter")? else {
             return Ok(Self::default());
         };
@@ -41,6 +44,12 @@ impl Own {
             return Err(own.refuse(name, &format!("is not known; there are {}", NAMES.join(", "))));
         }
         let steps = own.boolean("steps")?.unwrap_or(false);
+        let assumed = own.boolean("assumed")?.unwrap_or(false);
+        if assumed && !stream {
+            let why =
+                "is for streams: when an answer is whole, nothing of it is assumed; set stream to true or leave it out";
+            return Err(own.refuse("assumed", why));
+        }
         Ok(Self {
             options: own
                 .object("options")?
@@ -49,6 +58,7 @@ impl Own {
             attribution: own.boolean("attribution")?.unwrap_or(false) || steps,
             steps,
             prefix_cache: own.boolean("prefix_cache")?.unwrap_or(true),
+            assumed,
         })
     }
 }

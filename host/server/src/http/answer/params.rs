@@ -55,14 +55,14 @@ impl Params {
         unsupported::check(fields, known)?;
         let model = fields.text("model")?.unwrap_or(&served.names.deployment);
         let target = served.names.target(model)?;
-        let own = Own::read(fields, served.request_options)?;
+        let stream = fields.boolean("stream")?.unwrap_or(false);
+        let own = Own::read(fields, served.request_options, stream)?;
         if !own.options.is_empty() && !served.names.is_routed(&target) {
             let sentence = format!("are for a routing policy, but \"{model}\" is served without one");
             return Err(fields.refuse("tokenrouter.options", &sentence));
         }
         fields.text("user")?;
         let sharing = Sharing::read(fields, own.prefix_cache)?;
-        let stream = fields.boolean("stream")?.unwrap_or(false);
         let (include_usage, continuous_usage) = stream_options(fields, stream)?;
         let max_tokens = max_tokens(fields, max_tokens_min)?;
         let min_tokens = fields
@@ -100,7 +100,7 @@ impl Params {
 
     /// Whether tokens are told, and not only their text.
     pub(super) fn tells_tokens(&self) -> bool {
-        self.own.attribution || self.return_token_ids || self.logprobs.is_some()
+        self.own.attribution || self.own.assumed || self.return_token_ids || self.logprobs.is_some()
     }
 
     /// `n` jobs a prompt, in the prompts' order.
@@ -148,6 +148,7 @@ impl Params {
                 logprobs: self.logprobs,
                 attribution: self.own.attribution,
                 steps: self.own.steps,
+                assumed: self.own.assumed,
                 target: self.target.clone(),
                 options: self.own.options.clone(),
                 prefix_salt: None,

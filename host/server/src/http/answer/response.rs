@@ -6,6 +6,7 @@ use tokenrouter_core::TokenId;
 use tokenrouter_engine::stream::{Ended, Handoff, Stopped, Written};
 
 use super::answers::Tally;
+use super::assumed::{Behind, behind};
 use super::steps::{Step, steps};
 use super::{Context, Part, Shape};
 use crate::http::App;
@@ -50,6 +51,8 @@ pub(super) struct Choice<'a, B> {
     token_ids: Option<Vec<TokenId>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attribution: Option<Vec<Attributed<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assumed: Option<Behind<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     handoffs: Option<Vec<Moved<'a>>>,
 }
@@ -123,6 +126,8 @@ pub(super) enum Told<'a> {
 static NOTHING: Part = Part {
     text: String::new(),
     tokens: Vec::new(),
+    assumed: Vec::new(),
+    assumed_text: String::new(),
     finish_reason: None,
 };
 
@@ -165,6 +170,7 @@ impl Context {
             prompt_token_ids: (ids && first).then(|| self.prompts[index / self.params.n].clone()),
             token_ids: ids.then(|| part.tokens.iter().map(|written| written.token).collect()),
             attribution: attribution.then(|| self.attribute(index, &part.tokens)),
+            assumed: behind(&self.app, part),
             handoffs: ended
                 .filter(|_| attribution)
                 .map(|ended| moved(&self.app, &ended.handoff_log)),

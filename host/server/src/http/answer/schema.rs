@@ -94,6 +94,11 @@ fn shared_fields() -> Map<String, Value> {
                     "type": ["boolean", "null"], "default": true,
                     "description": "false: computes the whole prompt, and leaves nothing for other requests",
                 },
+                "assumed": {
+                    "type": ["boolean", "null"],
+                    "default": false,
+                    "description": "Of a stream: show what is written ahead before it is settled (`choices[].assumed`)",
+                },
             },
             "additionalProperties": false,
         },
@@ -157,6 +162,31 @@ pub(in crate::http) fn answer(object: &[&str], body: Value) -> Value {
         },
         "additionalProperties": false,
     });
+    let assumed = json!({
+        "type": "object",
+        "description": "With `assumed`, what is written ahead behind this chunk and not settled, for display only; it replaces what the \
+                        chunk before said, and without it nothing is assumed",
+        "required": ["text", "tokens"],
+        "properties": {
+            "text": { "type": "string", "description": "What would follow the text sent so far, if all of it came true" },
+            "tokens": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["id", "token", "bytes", "model", "asked"],
+                    "properties": {
+                        "id": { "type": "integer" },
+                        "token": { "type": "string" },
+                        "bytes": ids,
+                        "model": { "type": "string", "description": "Who wrote it ahead" },
+                        "asked": { "type": ["string", "null"], "description": "Who is asked about it and writes it if both agree; null: it is the writer's own" },
+                    },
+                    "additionalProperties": false,
+                },
+            },
+        },
+        "additionalProperties": false,
+    });
     let moved = json!({
         "type": "object",
         "required": ["position", "from", "to"],
@@ -175,6 +205,7 @@ pub(in crate::http) fn answer(object: &[&str], body: Value) -> Value {
         "prompt_token_ids": ids,
         "token_ids": ids,
         "attribution": { "type": "array", "items": attributed },
+        "assumed": assumed,
         "handoffs": { "type": "array", "items": moved },
     });
     if let (Value::Object(choice), Value::Object(body)) = (&mut choice, body) {

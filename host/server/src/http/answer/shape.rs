@@ -1,7 +1,7 @@
 //! How an endpoint's answers look.
 
 use serde::Serialize;
-use tokenrouter_engine::stream::Written;
+use tokenrouter_engine::stream::{Assumed, Written};
 
 /// A part of an answer: a piece of a stream, or all of it.
 #[derive(Debug, Default)]
@@ -9,6 +9,10 @@ pub(in crate::http) struct Part {
     pub(in crate::http) text: String,
     /// The tokens that were committed with it; text may lag behind.
     pub(in crate::http) tokens: Vec<Written>,
+    /// What is assumed behind it, if the client wants to know. It is no part of the answer, so shapes leave it alone.
+    pub(in crate::http) assumed: Vec<Assumed>,
+    /// The text that would follow what has been sent, if that came true.
+    pub(in crate::http) assumed_text: String,
     /// How the answer ended, in its last part.
     pub(in crate::http) finish_reason: Option<&'static str>,
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use tokenrouter_engine::stream::Event;
 
 use super::answers::finish_reason;
+use super::assumed::AssumedText;
 use super::event_body::{self, EventWriter, Events};
 use super::response::{Told, Usage};
 use super::{Part, Running, Shape};
@@ -17,7 +18,16 @@ const DONE: &str = "[DONE]";
 
 pub(super) fn respond<S: Shape>(running: Running<S>) -> Response {
     let silence_max = running.context.app.event_silence_max();
-    let mut chunks = Chunks { running, over: false };
+    let count = if running.context.params.own.assumed {
+        running.answers.len()
+    } else {
+        0
+    };
+    let mut chunks = Chunks {
+        running,
+        assumed: vec![AssumedText::default(); count],
+        over: false,
+    };
     let mut out = EventWriter::default();
     for index in 0..chunks.running.answers.len() {
         chunks.push(index, &Told::Opening, &mut out);
@@ -28,6 +38,8 @@ pub(super) fn respond<S: Shape>(running: Running<S>) -> Response {
 /// What is left to send.
 struct Chunks<S> {
     running: Running<S>,
+    /// One for each answer, if the client wants to know what is assumed.
+    assumed: Vec<AssumedText>,
     over: bool,
 }
 
@@ -47,13 +59,20 @@ impl<S: Shape> Events for Chunks<S> {
 impl<S: Shape> Chunks<S> {
     fn take(&mut self, index: usize, event: Event, out: &mut EventWriter) {
         match event {
-            Event::Piece { text, tokens } => {
+            Event::Piece { text, tokens, assumed } => {
                 self.running.tally.wrote(&tokens);
+                let assumed_text = self.assumed.get_mut(index).map(|behind| {
+                    let tokenizer = self.running.context.app.engine.tokenizer();
+                    behind.wrote(tokenizer, &tokens, &text);
+                    behind.text(tokenizer, &assumed)
+                });
                 // Held-back text is no news, unless somebody counts tokens.
                 if !text.is_empty() || self.running.context.params.tells_tokens() {
                     let part = Part {
                         text,
                         tokens,
+                        assumed,
+                        assumed_text: assumed_text.unwrap_or_default(),
                         finish_reason: None,
                     };
                     self.push(index, &Told::Chunk(&part, None), out);

@@ -43,7 +43,7 @@ async fn collect<S>(running: &mut Running<S>) -> Result<Vec<(Part, Ended)>, Stri
     while let Some((index, event)) = running.answers.next().await {
         let (part, end) = &mut parts[index];
         match event {
-            Event::Piece { text, tokens } => {
+            Event::Piece { text, tokens, .. } => {
                 running.tally.wrote(&tokens);
                 part.text.push_str(&text);
                 if running.context.params.tells_tokens() {

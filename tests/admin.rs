@@ -50,8 +50,12 @@ async fn every_route_needs_the_key_and_says_what_is_wrong() {
         );
         if reads_json {
             for (bad, part) in [
-                ("{", "the body: "),
-                ("[]", "the body: "),
+                ("{", "the body is not valid JSON: EOF"),
+                ("[]", "expected an object, found an array"),
+                (
+                    r#"{"generation": "1"}"#,
+                    "generation must be a whole number of at least 0, found a string",
+                ),
                 (r#"{"speed": 1}"#, "unknown field `speed`"),
             ] {
                 let reply = server.admin(method, path, bad).await;

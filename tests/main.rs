@@ -18,6 +18,7 @@ mod heads;
 mod hostile;
 mod life;
 mod matrices;
+mod mistakes;
 mod models;
 mod optimistic;
 mod plan;

@@ -88,7 +88,7 @@ async fn mistakes_are_told_with_what_would_be_right() {
         (
             vec!["--url", "http://127.0.0.1:1", "x"],
             "",
-            2,
+            1,
             "cannot connect to the host at 127.0.0.1:1",
         ),
         (

@@ -5,8 +5,6 @@ mod cli;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 /// Compiling a policy takes and returns some ten megabytes in pieces of all sizes. glibc's allocator keeps a part of them after
 /// every upload (6 % more memory over 200 uploads); this one gives them back, and holds a quarter less to begin with.
 #[cfg(not(target_env = "msvc"))]
@@ -14,5 +12,5 @@ use clap::Parser as _;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    cli::run(cli::Cli::parse())
+    cli::run(cli::parse())
 }

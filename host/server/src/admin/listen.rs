@@ -29,6 +29,14 @@ pub enum AdminListenError {
     /// It would be open to those it is not for.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// Somebody else listens there.
+    #[error(
+        "{listen} is in use by another program; stop that one, or choose another address with --admin-listen HOST:PORT"
+    )]
+    InUse {
+        /// The address.
+        listen: String,
+    },
     /// The address cannot be had.
     #[error("cannot listen at {listen} for the admin API: {source}; an address is HOST:PORT, as in 127.0.0.1:30001")]
     Bind {
@@ -52,9 +60,12 @@ impl AdminServer {
     /// # Errors
     /// [`AdminListenError`].
     pub async fn bind(app: Arc<App>, listen: &str, keys: Keys, without_key: bool) -> Result<Self, AdminListenError> {
-        let refused = |source| AdminListenError::Bind {
-            listen: listen.to_owned(),
-            source,
+        let refused = |source: std::io::Error| {
+            let listen = listen.to_owned();
+            match source.kind() {
+                std::io::ErrorKind::AddrInUse => AdminListenError::InUse { listen },
+                _ => AdminListenError::Bind { listen, source },
+            }
         };
         let listener = TcpListener::bind(listen).await.map_err(refused)?;
         let local = listener.local_addr().map_err(refused)?;

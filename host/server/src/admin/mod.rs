@@ -30,7 +30,7 @@ use axum::extract::Request;
 use axum::routing::{get, post};
 use tokio::sync::Semaphore;
 
-use crate::http::{ApiError, App};
+use crate::http::{App, wrong_method};
 use crate::page::PageFile;
 use error::AdminError;
 
@@ -71,10 +71,7 @@ pub fn router(app: Arc<App>, access: Access) -> Router {
         .route("/admin/drain", post(status::drain))
         .route("/admin/openapi.json", get(openapi::show))
         .fallback(async |request: Request| AdminError::NoSuchPath(request.uri().path().to_owned()))
-        .method_not_allowed_fallback(async |request: Request| ApiError::WrongMethod {
-            method: request.method().to_string(),
-            path: request.uri().path().to_owned(),
-        })
+        .method_not_allowed_fallback(async |request: Request| wrong_method(&request, openapi::paths()))
         .layer(axum::middleware::from_fn_with_state(admin.clone(), access::require))
         // Below the layer: a browser has no key until its page asks for one.
         .route("/", get(async || PageFile::Policies))

@@ -3,6 +3,8 @@
 use axum::Json;
 use serde_json::{Map, Value, json};
 
+use crate::http::{ApiError, kind};
+
 /// A parameter: name, type, and what it means.
 type Parameter = (&'static str, &'static str, &'static str);
 
@@ -12,6 +14,51 @@ struct Operation {
     summary: &'static str,
     /// In the query of a PUT, in the JSON body of a POST.
     parameters: &'static [Parameter],
+}
+
+/// Methods and paths of the API.
+pub(super) fn paths() -> impl Iterator<Item = (&'static str, &'static str)> {
+    OPERATIONS.iter().map(|operation| (operation.method, operation.path))
+}
+
+/// Checks the types of the fields of a JSON body for `POST /admin/policies/{name}/ACTION`.
+///
+/// # Errors
+/// Names the field, what it is, and what was found.
+pub(super) fn check(action: &str, fields: &Map<String, Value>) -> Result<(), ApiError> {
+    for (name, wanted, about) in parameters(action) {
+        let Some(value) = fields.get(*name).filter(|value| !value.is_null()) else {
+            continue;
+        };
+        let (is_right, wanted) = match *wanted {
+            "integer" => {
+                let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+                (number.is_some(), "a whole number of at least 0")
+            }
+            "number" => (value.is_number(), "a number"),
+            "boolean" => (value.is_boolean(), "a boolean"),
+            "object" => (value.is_object(), "an object"),
+            _ => (value.is_string(), "a string"),
+        };
+        if !is_right {
+            return Err(ApiError::Field {
+                param: (*name).to_owned(),
+                message: format!("{name} must be {wanted}, found {}; it is {about}", kind(value)),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The fields of such a body in words.
+pub(super) fn names(action: &str) -> String {
+    let names: Vec<&str> = parameters(action).iter().map(|(name, _, _)| *name).collect();
+    names.join(", ")
+}
+
+fn parameters(action: &str) -> &'static [Parameter] {
+    let operation = OPERATIONS.iter().find(|it| it.path.rsplit('/').next() == Some(action));
+    operation.map_or(&[], |operation| operation.parameters)
 }
 
 const GENERATION: Parameter = (

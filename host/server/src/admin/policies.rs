@@ -16,9 +16,9 @@ use tokenrouter_policy::Digest;
 
 use super::access::Who;
 use super::error::AdminError;
-use super::{AdminApp, view};
+use super::{AdminApp, openapi, view};
 use crate::deployment::OptionValue;
-use crate::http::read_body;
+use crate::http::{ApiError, kind, parse_json, read_body};
 use crate::policies::{Activation, Change, Done, Manager, SwapError, Upload, parse_signature};
 
 /// Largest JSON body, in bytes.
@@ -36,7 +36,8 @@ pub(super) struct PutQuery {
     options: Option<String>,
     sha256: Option<String>,
     signature: Option<String>,
-    expected: Option<u32>,
+    /// A text, so that its error is ours.
+    expected: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -86,9 +87,21 @@ pub(super) async fn put(
     query: Result<Query<PutQuery>, QueryRejection>,
     request: Request,
 ) -> Result<Response, AdminError> {
-    let Query(query) = query.map_err(|error| AdminError::Request(error.body_text()))?;
-    let expected = query.expected.or(if_match(request.headers())?);
+    let Query(query) = query.map_err(|error| {
+        let text = error.body_text();
+        let why = text.trim_start_matches("Failed to deserialize query string: ");
+        AdminError::Request(format!("the query: {why}"))
+    })?;
     let wrong = |what: &str, why: String| AdminError::Request(format!("{what}: {why}"));
+    let number = |text: String| {
+        text.parse::<u32>().map_err(|_| {
+            wrong(
+                "expected",
+                format!("{text:?} is no generation; it is a whole number, 0 for none"),
+            )
+        })
+    };
+    let expected = query.expected.map(number).transpose()?.or(if_match(request.headers())?);
     let options = match &query.options {
         None => BTreeMap::new(),
         Some(text) => serde_json::from_str(text).map_err(|error| {
@@ -137,7 +150,7 @@ pub(super) async fn activate(
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Response, AdminError> {
-    let (body, expected) = body::<ActivateBody>(request, |body| body.expected).await?;
+    let (body, expected) = body::<ActivateBody>("activate", request, |body| body.expected).await?;
     let change = Change::Activate {
         generation: body.generation,
         options: body.options,
@@ -155,7 +168,8 @@ pub(super) async fn canary(
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Response, AdminError> {
-    let (TrialBody { share, generation, .. }, expected) = body(request, |body: &TrialBody| body.expected).await?;
+    let (TrialBody { share, generation, .. }, expected) =
+        body("canary", request, |body: &TrialBody| body.expected).await?;
     make(&admin, who, name, Change::Canary { generation, share }, expected).await
 }
 
@@ -166,7 +180,8 @@ pub(super) async fn shadow(
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Response, AdminError> {
-    let (TrialBody { share, generation, .. }, expected) = body(request, |body: &TrialBody| body.expected).await?;
+    let (TrialBody { share, generation, .. }, expected) =
+        body("shadow", request, |body: &TrialBody| body.expected).await?;
     make(&admin, who, name, Change::Shadow { generation, share }, expected).await
 }
 
@@ -177,7 +192,7 @@ pub(super) async fn rollback(
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Response, AdminError> {
-    let (body, expected) = body::<RollbackBody>(request, |body| body.expected).await?;
+    let (body, expected) = body::<RollbackBody>("rollback", request, |body| body.expected).await?;
     make(&admin, who, name, Change::Rollback { to: body.generation }, expected).await
 }
 
@@ -193,16 +208,22 @@ pub(super) async fn delete(
 
 /// A JSON body, or its defaults if there is none, and the generation that the client expects.
 async fn body<T: DeserializeOwned>(
+    action: &str,
     request: Request,
     expected: impl FnOnce(&T) -> Option<u32>,
 ) -> Result<(T, Option<u32>), AdminError> {
     let tag = if_match(request.headers())?;
     let bytes = read_body(request, JSON_BYTES_MAX, BODY_TIME_MAX).await?;
     let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-    let refused = |error: serde_json::Error| AdminError::Request(format!("the body: {error}"));
     // Not straight into the fields: those could also come as an array.
-    let fields: Map<String, Value> = serde_json::from_slice(text).map_err(refused)?;
-    let body = serde_json::from_value(Value::Object(fields)).map_err(refused)?;
+    let fields: Map<String, Value> = match parse_json(text)? {
+        Value::Object(fields) => fields,
+        other => return Err(ApiError::Json(format!("expected an object, found {}", kind(&other))).into()),
+    };
+    openapi::check(action, &fields)?;
+    let body = serde_json::from_value(Value::Object(fields)).map_err(|error| {
+        AdminError::Request(format!("the body: {error}; its fields are {}", openapi::names(action)))
+    })?;
     let expected = expected(&body).or(tag);
     Ok((body, expected))
 }

@@ -48,7 +48,10 @@ Then:
   curl http://127.0.0.1:30000/v1/completions \\
     -d '{\"prompt\": \"23*03-98-37*05=\", \"max_tokens\": 64, \"temperature\": 0}'
 
-config/tiny.toml is the built-in deployment with every key explained; GET /info shows what is served.";
+config/tiny.toml is the built-in deployment with every key explained; GET /info shows what is served.
+
+Exit codes, of every command: 0 after an orderly end; 2 where the command line or a file asks for what cannot be done, so that
+trying again will not help; 1 for anything else, such as a host that cannot be reached or answers that failed.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use axum::Router;
 use axum::body::Body;
 use hyper::service::Service as _;
@@ -13,6 +13,8 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 use tokio::net::TcpStream;
+
+use super::address::Address;
 
 /// Largest response that is read whole, in bytes.
 const RESPONSE_BYTES_MAX: usize = 16 << 20;
@@ -28,30 +30,13 @@ pub(super) enum Connection {
     /// In this process.
     Local(Router),
     /// At an address, with the key that it may ask for.
-    Remote { host: String, key: Option<String> },
+    Remote(Address),
 }
 
 impl Connection {
     /// To the host at `url`. The key is the first in the file or, without one, the environment's.
     pub(super) fn remote(url: &str, key_file: Option<&Path>) -> anyhow::Result<Self> {
-        let host = url.strip_prefix("http://").map(|host| host.trim_end_matches('/'));
-        let host = host.filter(|host| !host.is_empty() && !host.contains('/'));
-        let host =
-            host.ok_or_else(|| anyhow!("--url is {url:?}; it is http://HOST:PORT, as in http://127.0.0.1:30000"))?;
-        let key = match key_file {
-            None => std::env::var(KEY_VARIABLE).ok(),
-            Some(path) => {
-                let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-                let mut lines = text.lines().map(str::trim);
-                let line = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
-                let key = line.and_then(|line| line.split_whitespace().last()).map(str::to_owned);
-                Some(key.with_context(|| format!("{} has no key", path.display()))?)
-            }
-        };
-        Ok(Self::Remote {
-            host: host.to_owned(),
-            key,
-        })
+        Address::read(url, "http://127.0.0.1:30000", key_file, KEY_VARIABLE).map(Self::Remote)
     }
 
     /// Sends a request, as `POST` if it has a body; an error in the API's words if that is what comes.
@@ -86,11 +71,11 @@ impl Connection {
                 let service = TowerToHyperService::new(router.clone());
                 Ok(service.call(request.body(body)?).await?)
             }
-            Self::Remote { host, key } => {
+            Self::Remote(Address { host, key }) => {
                 let stream = TcpStream::connect(host);
-                let stream = stream
-                    .await
-                    .with_context(|| format!("cannot connect to the host at {host}"))?;
+                let stream = stream.await.with_context(|| {
+                    format!("cannot connect to the host at {host}; tokenrouter-host starts one, --url names another")
+                })?;
                 let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
                 // It ends with the response.
                 tokio::spawn(connection);
@@ -100,20 +85,6 @@ impl Connection {
                 }
                 Ok(sender.send_request(request.body(body)?).await?.map(Body::new))
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_plain_http_urls_are_taken() {
-        assert!(Connection::remote("http://localhost:1/", None).is_ok());
-        for url in ["localhost:1", "https://localhost:1", "http://", "http://a/b"] {
-            let error = Connection::remote(url, None).err().map(|error| error.to_string());
-            assert!(error.is_some_and(|error| error.contains("http://HOST:PORT")), "{url}");
         }
     }
 }

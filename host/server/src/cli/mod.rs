@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 after an orderly end, 2 for a command line or a file that asks for what cannot be done, 1 for anything else.
 
+mod address;
 mod admin;
 mod administration;
 mod args;
@@ -17,6 +18,7 @@ mod heads;
 mod logging;
 mod measure;
 mod models;
+mod numbers;
 mod output;
 mod parallel;
 mod picture;
@@ -34,6 +36,9 @@ mod workload;
 mod tests;
 
 use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+use tokenrouter_host::deployment::DeploymentError;
 
 pub use args::Cli;
 use args::Command;
@@ -54,6 +59,21 @@ impl Failure {
     fn other(error: impl Into<anyhow::Error>) -> Self {
         Self::Other(error.into())
     }
+}
+
+/// Reads the command line; ends the process where it cannot be read, or asks for help.
+pub fn parse() -> Cli {
+    let matches = with_negative_numbers(Cli::command()).get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Takes `-1` as a value everywhere, so that it is told to be out of range and not to be an option that is unknown.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let allow = |arg: clap::Arg| {
+        let takes_values = arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_values)
+    };
+    command.mut_args(allow).mut_subcommands(with_negative_numbers)
 }
 
 /// Runs the command to its end.
@@ -79,6 +99,8 @@ pub fn run(cli: Cli) -> ExitCode {
     let (error, code) = match ended {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Asked(error)) => (error, 2),
+        // Whatever a command was doing: a deployment that cannot be had was asked for.
+        Err(Failure::Other(error)) if error.chain().any(|cause| cause.is::<DeploymentError>()) => (error, 2),
         Err(Failure::Other(error)) => (error, 1),
     };
     eprintln!("error: {}", explain(&error));

@@ -1,6 +1,7 @@
 //! What commands say on standard output.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use super::Failure;
 
@@ -10,6 +11,13 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::other(error)),
         _ => Ok(()),
     }
+}
+
+/// Whether a file can be written. One that was not there is taken away again.
+pub(super) fn can_write(path: &Path) -> std::io::Result<()> {
+    let was_there = path.exists();
+    std::fs::OpenOptions::new().append(true).create(true).open(path)?;
+    if was_there { Ok(()) } else { std::fs::remove_file(path) }
 }
 
 /// Prints an array in JSON, one element a line.

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use anyhow::Context as _;
 use tokenrouter_planner::chart::Chart;
 
+use super::output;
+
 /// Where a picture goes.
 #[derive(Clone, Debug)]
 pub(super) struct PictureFile {
@@ -39,6 +41,14 @@ impl FromStr for PictureFile {
 }
 
 impl PictureFile {
+    /// Whether it can be written, for what takes long before it is.
+    ///
+    /// # Errors
+    /// If it cannot.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        output::can_write(&self.path).with_context(|| self.cannot())
+    }
+
     /// Draws and writes it.
     ///
     /// # Errors
@@ -48,8 +58,11 @@ impl PictureFile {
             Form::Svg => chart.svg().into_bytes(),
             Form::Png => chart.png(),
         };
-        std::fs::write(&self.path, bytes)
-            .with_context(|| format!("--plot {}: cannot write the file", self.path.display()))
+        std::fs::write(&self.path, bytes).with_context(|| self.cannot())
+    }
+
+    fn cannot(&self) -> String {
+        format!("--plot {}: cannot write the file", self.path.display())
     }
 }
 

@@ -10,6 +10,7 @@ use tokenrouter_host::trace::format::{FORMAT, Header, ModelLine};
 use tokenrouter_host::trace::{Recorder, RecorderSettings, signal_name};
 
 use super::Failure;
+use super::numbers::whole;
 
 /// Requests and steps that may wait to be written. A step of 64 rows takes some 16 KiB.
 const EVENTS_MAX: usize = 4_096;
@@ -22,7 +23,7 @@ pub(super) struct RecordArgs {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Largest size of the trace, in MB; recording ends there
-    #[arg(long, value_name = "MB", default_value_t = 256, requires = "record", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "MB", default_value_t = 256, requires = "record", value_parser = whole(1..=1_000_000_u32))]
     record_max_mb: u32,
     /// Record the text of every candidate too, for policies that read it
     #[arg(long, requires = "record")]

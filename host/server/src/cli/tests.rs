@@ -4,6 +4,7 @@ use clap::{CommandFactory as _, Parser as _};
 use tokenrouter_host::deployment::{DeploymentFile, OptionValue};
 
 use super::args::{Cli, Command};
+use super::with_negative_numbers;
 
 fn deployment(args: &[&str]) -> DeploymentFile {
     let cli = Cli::try_parse_from([&["tokenrouter-host"], args].concat()).unwrap();
@@ -69,6 +70,46 @@ fn mistakes_are_usage_errors_that_say_what_would_be_right() {
         let error = usage_error(&args);
         assert!(error.contains(part), "{args:?}: {error}");
     }
+}
+
+/// Every option of every command with a value that is none: whatever is refused is refused in words of this program, and a
+/// negative number is taken for a number.
+#[test]
+fn values_of_options_are_refused_with_what_would_be_right() {
+    fn walk(command: &clap::Command, path: &[&str], refused: &mut usize) {
+        for argument in command.get_arguments() {
+            let Some(name) = argument.get_long().filter(|_| argument.get_action().takes_values()) else {
+                continue;
+            };
+            for value in ["@", "-1", "1e999"] {
+                let option = format!("--{name}");
+                let line = [&["tokenrouter-host"], path, &[option.as_str(), value]].concat();
+                let Err(error) = with_negative_numbers(Cli::command()).try_get_matches_from(&line) else {
+                    continue;
+                };
+                let text = error.to_string();
+                for part in [
+                    "invalid digit",
+                    "invalid float",
+                    "not in ",
+                    "too large",
+                    "unexpected argument",
+                ] {
+                    assert!(!text.contains(part), "{line:?}: {text}");
+                }
+                *refused += usize::from(error.kind() == clap::error::ErrorKind::ValueValidation);
+            }
+        }
+        for inner in command.get_subcommands() {
+            walk(inner, &[path, &[inner.get_name()]].concat(), refused);
+        }
+    }
+    let mut refused = 0;
+    walk(&Cli::command(), &[], &mut refused);
+    assert!(
+        refused > 100,
+        "only {refused} values were refused, so this looks at too little"
+    );
 }
 
 #[test]

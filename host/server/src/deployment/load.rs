@@ -1,7 +1,6 @@
 //! From a deployment file to the parts of an engine.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use tokenrouter_core::ModelIndex;
@@ -36,6 +35,33 @@ pub struct Loaded {
     pub first: Option<First>,
     /// What later policies are held to.
     pub settings: ManagerSettings,
+}
+
+/// Finds out whether policies could serve a deployment that is loaded, without loading its models again.
+#[derive(Clone)]
+pub struct PolicyChecker {
+    host: Arc<PolicyHost>,
+    deployment: Deployment,
+}
+
+impl PolicyChecker {
+    /// Compiles and configures the policy of a file with the same models.
+    ///
+    /// # Errors
+    /// As [`DeploymentFile::load`], of its policy.
+    pub fn check(&self, file: &DeploymentFile) -> Result<(), DeploymentError> {
+        file.policy(&self.host, &self.deployment).map(drop)
+    }
+}
+
+impl Loaded {
+    /// For other policies of the same deployment.
+    pub fn checker(&self) -> PolicyChecker {
+        PolicyChecker {
+            host: self.host.clone(),
+            deployment: self.deployment.clone(),
+        }
+    }
 }
 
 /// A model that was loaded.
@@ -86,6 +112,8 @@ impl DeploymentFile {
     /// [`DeploymentError`]: something is missing, damaged, or does not fit the rest.
     pub fn load(&self) -> Result<Loaded, DeploymentError> {
         let on_fault = self.failure_mode()?;
+        // Before the models, whose weights may take minutes.
+        self.plugin()?;
         let mut models = Models::load(self)?;
         let heads = heads::load(self, &mut models.runners)?;
         let kv_tokens = models.kv_tokens(self)?;
@@ -140,6 +168,14 @@ impl DeploymentFile {
         })
     }
 
+    /// What `policy.plugin` names.
+    ///
+    /// # Errors
+    /// As [`Plugin::find`].
+    pub fn plugin(&self) -> Result<Plugin, DeploymentError> {
+        Plugin::find(&self.policy.plugin, self.policy.base.as_deref().unwrap_or(&self.base))
+    }
+
     /// What the engine does with a request whose policy fails.
     pub(super) fn failure_mode(&self) -> Result<FailureMode, DeploymentError> {
         match &self.policy.on_failure {
@@ -185,8 +221,7 @@ impl DeploymentFile {
     /// The policy, configured for the deployment; `None` without one.
     pub(super) fn policy(&self, host: &PolicyHost, deployment: &Deployment) -> Result<Option<First>, DeploymentError> {
         let entry = &self.policy;
-        let base: &Path = entry.base.as_deref().unwrap_or(&self.base);
-        let Plugin::Component { given, bytes } = Plugin::find(&entry.plugin, base)? else {
+        let Plugin::Component { given, bytes } = self.plugin()? else {
             if entry.options.is_empty() {
                 return Ok(None);
             }

@@ -31,7 +31,7 @@ pub use file::{
 };
 pub use heads::{LoadedHead, read_head};
 pub use launch::{Launch, LaunchError, OptimisticSetting};
-pub use load::{Loaded, LoadedModel, LoadedOption, LoadedPolicy, configure};
+pub use load::{Loaded, LoadedModel, LoadedOption, LoadedPolicy, PolicyChecker, configure};
 pub use plugin::{EMBEDDED_POLICIES, NO_PLUGIN, Plugin};
 pub use policy_limits::PolicyLimitsEntry;
 pub use request_options::{OptionRange, RequestOption, RequestOptions};

@@ -90,12 +90,14 @@ pub enum ApiError {
         path: String,
     },
     /// The path is there, but not for this method.
-    #[error("{path} does not take {method}")]
+    #[error("{path} does not take {method}; it takes {}", .takes.join(", "))]
     WrongMethod {
         /// The method.
         method: String,
         /// The path.
         path: String,
+        /// The methods that it takes.
+        takes: Vec<String>,
     },
 }
 

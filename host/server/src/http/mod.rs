@@ -33,6 +33,7 @@ use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
 
 pub use access::{Access, AccessError};
+pub(crate) use answer::{kind, parse as parse_json};
 pub use app::{App, StartError};
 pub use auth::{KEY_BYTES_MIN, KeyError, Keys};
 pub(crate) use body::read_body;
@@ -42,6 +43,7 @@ pub use gate::Gate;
 pub use names::ModelNames;
 #[cfg(test)]
 pub(crate) use openapi::document as openapi_document;
+pub(crate) use routes::wrong_method;
 pub use serve::{BindError, Server};
 pub use tls::TlsError;
 
@@ -55,9 +57,8 @@ pub fn router(app: Arc<App>, access: &Access) -> Router {
         .fallback(async |request: Request| ApiError::NoSuchPath {
             path: request.uri().path().to_owned(),
         })
-        .method_not_allowed_fallback(async |request: Request| ApiError::WrongMethod {
-            method: request.method().to_string(),
-            path: request.uri().path().to_owned(),
+        .method_not_allowed_fallback(async |request: Request| {
+            wrong_method(&request, routes::ROUTES.iter().map(|route| (route.method, route.path)))
         });
     // What is added last sees a request first.
     if !access.keys.is_empty() {

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use axum::extract::Request;
 use axum::routing::{MethodRouter, get, post};
 use serde_json::Value;
 
-use super::{App, chat, completions, health, info, metrics, models, openapi, page, timeline, tokenize};
+use super::{ApiError, App, chat, completions, health, info, metrics, models, openapi, page, timeline, tokenize};
 
 /// One path with one method.
 pub(super) struct Route {
@@ -29,6 +30,27 @@ const fn route(
         method,
         handler,
         operation,
+    }
+}
+
+/// The error for a request whose path is in a table of methods and paths, with another method.
+pub(crate) fn wrong_method<'a>(request: &Request, table: impl Iterator<Item = (&'a str, &'a str)>) -> ApiError {
+    let path = request.uri().path();
+    // A part in braces stands for any.
+    let is_of = |template: &str| {
+        let (parts, of_path) = (template.split('/'), path.split('/'));
+        parts.clone().count() == of_path.clone().count()
+            && parts
+                .zip(of_path)
+                .all(|(part, of_path)| part == of_path || part.starts_with('{'))
+    };
+    ApiError::WrongMethod {
+        method: request.method().to_string(),
+        path: path.to_owned(),
+        takes: table
+            .filter(|(_, template)| is_of(template))
+            .map(|(method, _)| method.to_uppercase())
+            .collect(),
     }
 }
 

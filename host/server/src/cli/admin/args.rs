@@ -6,6 +6,8 @@ use clap::{Args, Subcommand};
 use tokenrouter_host::deployment::parse_setting;
 use tokenrouter_policy::Setting;
 
+use crate::cli::numbers::{number, whole};
+
 pub(in crate::cli) const ADMIN_EXAMPLES: &str = "\
 Examples:
   tokenrouter-host admin policy put my-policy.wasm
@@ -70,7 +72,7 @@ pub(super) enum PolicyCommand {
         /// The policy
         name: String,
         /// Which of its generations [default: the newest]
-        #[arg(long)]
+        #[arg(long, value_parser = whole(0..=u32::MAX))]
         generation: Option<u32>,
         /// An option to change, which makes a new generation; give all that are to have other values than the policy's defaults
         #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
@@ -79,7 +81,7 @@ pub(super) enum PolicyCommand {
         #[arg(long)]
         by_name_only: bool,
         /// The default's generation as you last saw it, 0 for none; refused if it is another
-        #[arg(long, value_name = "GENERATION")]
+        #[arg(long, value_name = "GENERATION", value_parser = whole(0..=u32::MAX))]
         expect: Option<u32>,
     },
     /// Route a share of the default's new requests by a policy
@@ -87,13 +89,13 @@ pub(super) enum PolicyCommand {
         /// The policy
         name: String,
         /// From 0 to 1; 0 ends the trial
-        #[arg(long)]
+        #[arg(long, value_parser = number(0.0..=1.0))]
         share: f64,
         /// Which of its generations [default: the newest]
-        #[arg(long)]
+        #[arg(long, value_parser = whole(0..=u32::MAX))]
         generation: Option<u32>,
         /// The default's generation as you last saw it, 0 for none; refused if it is another
-        #[arg(long, value_name = "GENERATION")]
+        #[arg(long, value_name = "GENERATION", value_parser = whole(0..=u32::MAX))]
         expect: Option<u32>,
     },
     /// Ask a policy about a share of the default's requests, and compare without using what it says
@@ -101,13 +103,13 @@ pub(super) enum PolicyCommand {
         /// The policy
         name: String,
         /// From 0 to 1; 0 ends the trial
-        #[arg(long)]
+        #[arg(long, value_parser = number(0.0..=1.0))]
         share: f64,
         /// Which of its generations [default: the newest]
-        #[arg(long)]
+        #[arg(long, value_parser = whole(0..=u32::MAX))]
         generation: Option<u32>,
         /// The default's generation as you last saw it, 0 for none; refused if it is another
-        #[arg(long, value_name = "GENERATION")]
+        #[arg(long, value_name = "GENERATION", value_parser = whole(0..=u32::MAX))]
         expect: Option<u32>,
     },
     /// Go back to what served before a policy
@@ -115,10 +117,10 @@ pub(super) enum PolicyCommand {
         /// The policy that is to be left
         name: String,
         /// Where to [default: the generation before]
-        #[arg(long)]
+        #[arg(long, value_parser = whole(0..=u32::MAX))]
         generation: Option<u32>,
         /// The default's generation as you last saw it, 0 for none; refused if it is another
-        #[arg(long, value_name = "GENERATION")]
+        #[arg(long, value_name = "GENERATION", value_parser = whole(0..=u32::MAX))]
         expect: Option<u32>,
     },
     /// Take a policy out
@@ -152,6 +154,6 @@ pub(super) struct PutArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) signature: Option<PathBuf>,
     /// The newest generation of this name as you last saw it, 0 for none; refused if it is another
-    #[arg(long, value_name = "GENERATION")]
+    #[arg(long, value_name = "GENERATION", value_parser = whole(0..=u32::MAX))]
     pub(super) expect: Option<u32>,
 }

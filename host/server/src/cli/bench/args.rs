@@ -7,6 +7,7 @@ use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_host::deployment::{Launch, parse_setting};
 use tokenrouter_policy::Setting;
 
+use crate::cli::numbers::{SEEDS, TEMPERATURES, number, whole};
 use crate::cli::picture::PictureFile;
 
 /// Shown below the options.
@@ -107,34 +108,34 @@ pub(super) struct LoadArgs {
     pub(super) prompts: Option<PathBuf>,
     /// Clients that each ask again when they have their answer; one line of the result for each number
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [8], conflicts_with = "rate",
-          value_parser = clap::value_parser!(u32).range(1..=4096))]
+          value_parser = whole(1..=4096_u32))]
     pub(super) concurrency: Vec<u32>,
     /// Requests a second instead, arriving at random (a Poisson process); one line for each number
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = positive)]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = number(0.001..=1e6))]
     pub(super) rate: Vec<f64>,
     /// How long each line is measured, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = positive)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = number(0.001..=86_400.0))]
     pub(super) seconds: f64,
     /// Ask so many times instead, and measure until all have their answers
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["seconds", "rate"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["seconds", "rate"], value_parser = whole(1..=u32::MAX))]
     pub(super) answers: Option<u32>,
     /// How long it runs before that without being counted, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = number(0.0..=86_400.0))]
     pub(super) warm_up: f64,
     /// Most tokens of an answer
-    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = whole(1..=u32::MAX))]
     pub(super) max_tokens: u32,
     /// Write answers to their full length, whatever the models would end them with
     #[arg(long)]
     pub(super) full_length: bool,
     /// Sampling temperature; 0 is greedy
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, value_parser = number(TEMPERATURES))]
     pub(super) temperature: f32,
     /// Goodput counts answers that came with at least so many tokens a second, from the question to the end
-    #[arg(long, value_name = "TOKENS", default_value_t = 0.0)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 0.0, value_parser = number(0.0..=1e9))]
     pub(super) speed_min: f64,
     /// Decides arrivals and draws
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = whole(SEEDS))]
     pub(super) seed: u64,
     /// Print as JSON
     #[arg(long)]
@@ -145,12 +146,4 @@ pub(super) struct LoadArgs {
     /// What goes to the log on standard error
     #[arg(long, value_name = "FILTER", default_value = "warn")]
     pub(super) log: String,
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    let number = text
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| format!("\"{text}\" is not a positive number"))
 }

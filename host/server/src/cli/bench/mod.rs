@@ -7,6 +7,7 @@ mod standard;
 
 use anyhow::{Context as _, ensure};
 use tokenrouter_engine::Engine;
+use tokenrouter_host::deployment::{DeploymentError, DeploymentFile};
 
 pub(super) use self::args::{BENCH_EXAMPLES, BenchArgs};
 
@@ -29,7 +30,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<(), Failure> {
         None => bench.single(&args.single),
         Some(BenchCommand::Compare(compare)) => bench.compare(compare),
     };
-    let lines = lines.map_err(Failure::Other)?;
+    let lines = lines?;
     if let Some(file) = &load.plot {
         file.write(&report::picture(&lines)).map_err(Failure::Asked)?;
     }
@@ -56,6 +57,9 @@ impl<'a> Bench<'a> {
             load.plot.is_none() || load.concurrency.len() >= 2 || load.rate.len() >= 2,
             "--plot draws a curve over loads; give --concurrency or --rate more than one number, as in --concurrency 1,4,8"
         );
+        if let Some(file) = &load.plot {
+            file.check()?;
+        }
         Ok(Self {
             load,
             prompts: Problem::read(load.prompts.as_deref()).context("--prompts")?,
@@ -63,9 +67,10 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn single(&self, args: &SingleArgs) -> anyhow::Result<Vec<Line>> {
+    fn single(&self, args: &SingleArgs) -> Result<Vec<Line>, Failure> {
         if let (Some(url), Some(model)) = (&args.url, &args.model) {
-            let remote = Remote::new(url, model, std::env::var(&args.key_variable).ok())?;
+            let remote = Remote::new(url, model, std::env::var(&args.key_variable).ok());
+            let remote = remote.map_err(Failure::Asked)?;
             return self.measure(model, &Service::Remote(remote));
         }
         let variant = Variant {
@@ -74,53 +79,84 @@ impl<'a> Bench<'a> {
             launch: args.launch.clone(),
             optimistic: args.optimistic,
         };
-        let (name, service) = self.engine(&variant)?;
+        let (name, service) = self.engine(&variant, &[]).map_err(Failure::Other)?;
         self.measure(&name, &service)
     }
 
-    fn compare(&self, args: &CompareArgs) -> anyhow::Result<Vec<Line>> {
+    fn compare(&self, args: &CompareArgs) -> Result<Vec<Line>, Failure> {
+        let variants = self.variants(args);
+        // Measuring takes minutes: a policy that is not there is told before, and one that does not fit as soon as models are loaded.
+        for variant in &variants {
+            let file = self.file(variant).map_err(Failure::asked)?;
+            file.plugin().map_err(Failure::asked)?;
+        }
         let mut lines = Vec::new();
         if args.baseline == Some(Baseline::StandardServing) {
-            let [policy] = args.policies.as_slice() else {
-                anyhow::bail!("--baseline standard-serving needs one --policy to route by, random or r-stitch");
-            };
-            let routing = Routing::of(policy, &self.load.policy_options).context("--baseline standard-serving")?;
-            let dispatcher = match args.servers.as_slice() {
-                [] => Dispatcher::serving(&Variant::default().deployment(self.load.config.as_deref())?, routing)?,
-                servers => Dispatcher::to(servers, std::env::var("OPENAI_API_KEY").ok().as_deref(), routing)?,
-            };
+            let dispatcher = self.dispatcher(args).map_err(Failure::Asked)?;
             lines.extend(self.measure("standard-serving", &dispatcher)?);
         }
-        for policy in or_the_deployments(&args.policies) {
-            for launch in or_the_deployments(&args.launch) {
-                for optimistic in or_the_deployments(&args.optimistic) {
-                    let variant = Variant {
-                        policy: policy.clone(),
-                        options: self.load.policy_options.clone(),
-                        launch: launch.clone(),
-                        optimistic,
-                    };
-                    let (name, service) = self.engine(&variant)?;
-                    lines.extend(self.measure(&name, &service)?);
-                }
-            }
+        for (index, variant) in variants.iter().enumerate() {
+            let unchecked = if index == 0 { &variants[1..] } else { &[] };
+            let (name, service) = self.engine(variant, unchecked).map_err(Failure::Other)?;
+            lines.extend(self.measure(&name, &service)?);
         }
         Ok(lines)
     }
 
-    /// The deployment in this process, and what to call it.
-    fn engine(&self, variant: &Variant) -> anyhow::Result<(String, Service)> {
-        let file = variant.deployment(self.load.config.as_deref())?;
+    /// Every combination of what is to be compared.
+    fn variants(&self, args: &CompareArgs) -> Vec<Variant> {
+        let mut variants = Vec::new();
+        for policy in or_the_deployments(&args.policies) {
+            for launch in or_the_deployments(&args.launch) {
+                for optimistic in or_the_deployments(&args.optimistic) {
+                    variants.push(Variant {
+                        policy: policy.clone(),
+                        options: self.load.policy_options.clone(),
+                        launch: launch.clone(),
+                        optimistic,
+                    });
+                }
+            }
+        }
+        variants
+    }
+
+    /// The baseline: what routes outside of ordinary servers.
+    fn dispatcher(&self, args: &CompareArgs) -> anyhow::Result<Dispatcher> {
+        let [policy] = args.policies.as_slice() else {
+            anyhow::bail!("--baseline standard-serving needs one --policy to route by, random or r-stitch");
+        };
+        let routing = Routing::of(policy, &self.load.policy_options).context("--baseline standard-serving")?;
+        match args.servers.as_slice() {
+            [] => Dispatcher::serving(&Variant::default().deployment(self.load.config.as_deref())?, routing),
+            servers => Dispatcher::to(servers, std::env::var("OPENAI_API_KEY").ok().as_deref(), routing),
+        }
+    }
+
+    fn file(&self, variant: &Variant) -> Result<DeploymentFile, DeploymentError> {
+        variant.deployment(self.load.config.as_deref())
+    }
+
+    /// The deployment in this process, and what to call it. Policies of `others` are checked before it starts.
+    fn engine(&self, variant: &Variant, others: &[Variant]) -> anyhow::Result<(String, Service)> {
+        let file = self.file(variant)?;
         let mut name = format!("{} {}", file.policy.plugin, file.launch.rule);
         if let Some(optimistic) = variant.optimistic {
             name = format!("{name} optimistic={optimistic}");
         }
-        let engine = Engine::start(file.load()?.parts)?;
-        Ok((name, Service::Engine(Box::new(engine))))
+        let loaded = file.load()?;
+        let (checker, mut checked) = (loaded.checker(), &variant.policy);
+        for other in others {
+            if other.policy != *checked {
+                checker.check(&self.file(other)?)?;
+                checked = &other.policy;
+            }
+        }
+        Ok((name, Service::Engine(Box::new(Engine::start(loaded.parts)?))))
     }
 
     /// One line for every load.
-    fn measure(&self, name: &str, service: &impl Answers) -> anyhow::Result<Vec<Line>> {
+    fn measure(&self, name: &str, service: &impl Answers) -> Result<Vec<Line>, Failure> {
         let loads: Vec<Arrivals> = match self.load.rate.as_slice() {
             [] => self.load.concurrency.iter().copied().map(Arrivals::Closed).collect(),
             rates => rates.iter().copied().map(Arrivals::Rate).collect(),
@@ -129,7 +165,8 @@ impl<'a> Bench<'a> {
         for arrivals in loads {
             let measured = self
                 .runtime
-                .block_on(load::run(service, &self.prompts, self.load, arrivals))?;
+                .block_on(load::run(service, &self.prompts, self.load, arrivals))
+                .map_err(Failure::Other)?;
             let line = Line::new(name, arrivals, &measured, self.load.speed_min);
             tell(&format!(
                 "{name}, {arrivals:?}: {:.0} tokens/s, {} answers",

@@ -41,7 +41,8 @@ impl Line {
     pub(super) fn new(name: &str, arrivals: Arrivals, measured: &Measured, speed_min: f64) -> Self {
         let answers = &measured.answers;
         let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
-        let sum = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>();
+        // Not `sum`: that of nothing is -0.
+        let sum = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, |sum: f64, value| sum + value);
         let tokens = sum(&mut answers.iter().map(|answer| f64::from(answer.tokens)));
         let speed = |answer: &&crate::cli::measure::Answered| f64::from(answer.tokens) / answer.total.as_secs_f64();
         let fast = answers.iter().filter(|answer| speed(answer) >= speed_min);

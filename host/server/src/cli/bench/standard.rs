@@ -74,7 +74,7 @@ impl Dispatcher {
     pub(super) fn to(servers: &[String], key: Option<&str>, routing: Routing) -> anyhow::Result<Self> {
         let [small, large] = servers else {
             bail!(
-                "--server is given {} times; a dispatcher has two servers, the small model's first",
+                "--server names {} server(s); a dispatcher has two, the small model's first: give it twice",
                 servers.len()
             );
         };

@@ -7,6 +7,8 @@ use clap::Args;
 use tokenrouter_host::deployment::parse_setting;
 use tokenrouter_policy::Setting;
 
+use crate::cli::numbers::{TEMPERATURES, number, whole};
+
 /// Shown below the options.
 pub(in crate::cli) const CALIBRATE_EXAMPLES: &str = "\
 Example: at which threshold does r-stitch give the large model a tenth of the tokens?
@@ -46,13 +48,13 @@ pub(in crate::cli) struct CalibrateArgs {
     #[arg(long, value_name = "SHARE", default_value = "0.01", value_parser = share)]
     pub(super) tolerance: f64,
     /// Most values to try, the two ends of the range included; each runs all prompts
-    #[arg(long, value_name = "NUMBER", default_value_t = 12, value_parser = clap::value_parser!(u32).range(3..=100))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 12, value_parser = whole(3..=100_u32))]
     pub(super) runs: u32,
     /// Most tokens of an answer
-    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = whole(1..=u32::MAX))]
     pub(super) max_tokens: u32,
     /// Sampling temperature; 0 is greedy
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, value_parser = number(TEMPERATURES))]
     pub(super) temperature: f32,
     /// Print as JSON
     #[arg(long)]

@@ -7,6 +7,7 @@ use tokenrouter_host::deployment::parse_setting;
 use tokenrouter_policy::Setting;
 
 use crate::cli::args::DeploymentArgs;
+use crate::cli::numbers::{SEEDS, number, whole};
 
 pub(in crate::cli) const CHAT_EXAMPLES: &str = "\
 Examples:
@@ -41,13 +42,13 @@ pub(in crate::cli) struct ChatArgs {
     #[arg(long)]
     pub(super) raw: bool,
     /// Most tokens of an answer
-    #[arg(long, value_name = "TOKENS", default_value_t = 256)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = whole(1..=u32::MAX))]
     pub(super) max_tokens: u32,
     /// Sampling temperature; 0 takes the most probable token
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, value_parser = number(0.0..=2.0))]
     pub(super) temperature: f64,
     /// Seed of the draws [default: another one each time]
-    #[arg(long)]
+    #[arg(long, value_parser = whole(SEEDS))]
     pub(super) seed: Option<u64>,
     /// An option of the policy for these requests; give it once for each
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]

@@ -38,7 +38,14 @@ pub(super) fn run(args: &ChatArgs) -> Result<(), Failure> {
         Colour::Never => false,
     };
     let begin = Session::begin(connection, args, coloured);
-    let mut session = runtime.block_on(begin).map_err(Failure::Asked)?;
+    // A host that is not there is no mistake of the command line.
+    let mut session =
+        runtime
+            .block_on(begin)
+            .map_err(|error| match error.chain().any(|cause| cause.is::<std::io::Error>()) {
+                true => Failure::Other(error),
+                false => Failure::Asked(error),
+            })?;
     let mut history = History::open(args.history.as_deref()).map_err(Failure::Asked)?;
     if let Some(prompt) = &args.prompt {
         return ask(&runtime, &mut session, prompt).map_err(Failure::Other);

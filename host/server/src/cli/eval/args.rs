@@ -6,6 +6,7 @@ use clap::Args;
 use tokenrouter_host::deployment::Launch;
 
 use super::grid::PolicySpec;
+use crate::cli::numbers::{TEMPERATURES, number, whole};
 use crate::cli::picture::PictureFile;
 
 /// Shown below the options.
@@ -29,7 +30,7 @@ pub(in crate::cli) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) problems: Option<PathBuf>,
     /// Only so many problems, the first ones
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole(1..=u32::MAX as usize))]
     pub(super) limit: Option<usize>,
     /// What is made of a problem; {prompt} stands for its text, \n for a new line
     #[arg(long, value_name = "TEXT", default_value = "{prompt}")]
@@ -49,13 +50,13 @@ pub(in crate::cli) struct EvalArgs {
     #[arg(long, value_name = "SHARES", default_value = "0.1,0.3,0.6")]
     pub(super) random: String,
     /// Problems answered at a time
-    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = whole(1..=4096_u32))]
     pub(super) concurrency: u32,
     /// Most tokens of an answer
-    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = whole(1..=u32::MAX))]
     pub(super) max_tokens: u32,
     /// Sampling temperature; 0 is greedy
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0, value_parser = number(TEMPERATURES))]
     pub(super) temperature: f32,
     /// Draw accuracy by share of the last model, as SVG or PNG
     #[arg(long, value_name = "FILE.svg|FILE.png")]

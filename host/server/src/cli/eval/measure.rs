@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use serde::Serialize;
 use tokenrouter_engine::{Engine, Target};
-use tokenrouter_host::deployment::DeploymentFile;
+use tokenrouter_host::deployment::{DeploymentFile, PolicyChecker};
 use tokenrouter_policy::{Setting, Value};
 
 use super::args::EvalArgs;
@@ -64,6 +64,7 @@ pub(super) struct Running {
     names: Vec<String>,
     /// Options of the policy that a request may set.
     per_request: Vec<String>,
+    checker: PolicyChecker,
 }
 
 impl Running {
@@ -78,6 +79,7 @@ impl Running {
             launch: file.launch.rule.to_string(),
             parameters: loaded.models.iter().map(|model| model.info.parameters).collect(),
             names: loaded.models.iter().map(|model| model.name.clone()).collect(),
+            checker: loaded.checker(),
             service: Service::Engine(Box::new(Engine::start(loaded.parts)?)),
         })
     }
@@ -98,6 +100,24 @@ impl Asker<'_> {
             optimistic: None,
         };
         Running::start(&variant.deployment(self.args.config.as_deref())?)
+    }
+
+    /// Whether a policy that is to be measured can be had with its options, the values of the one that varies included.
+    pub(super) fn check(&self, running: &Running, spec: &PolicySpec) -> anyhow::Result<()> {
+        for at in spec.points() {
+            let mut options = spec.fixed.clone();
+            options.extend(at.map(|(option, value)| setting(&option, value)));
+            let policy = Some(spec.policy.clone());
+            let variant = Variant {
+                policy,
+                options,
+                ..Variant::default()
+            };
+            running
+                .checker
+                .check(&variant.deployment(self.args.config.as_deref())?)?;
+        }
+        Ok(())
     }
 
     /// One model alone.
@@ -179,7 +199,7 @@ impl Asker<'_> {
 
     fn prompt(&self, problem: &Problem) -> String {
         let template = self.args.template.replace("\\n", "\n");
-        template.replace("{prompt}", &problem.prompt)
+        template.replace(super::PROMPT, &problem.prompt)
     }
 }
 

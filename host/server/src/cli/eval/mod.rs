@@ -16,6 +16,9 @@ use self::measure::{Asker, Point};
 use super::measure::Problem;
 use super::{Failure, logging, output};
 
+/// What stands for a problem's text in `--template`.
+const PROMPT: &str = "{prompt}";
+
 /// The result, as JSON has it.
 #[derive(Serialize)]
 struct Evaluation {
@@ -30,8 +33,19 @@ pub(super) fn run(args: &EvalArgs) -> Result<(), Failure> {
     let mut problems = Problem::read(args.problems.as_deref())
         .context("--problems")
         .map_err(Failure::Asked)?;
-    problems.truncate(args.limit.unwrap_or(usize::MAX).max(1));
+    problems.truncate(args.limit.unwrap_or(usize::MAX));
     let random = random(args).map_err(Failure::Asked)?;
+    if !args.template.contains(PROMPT) {
+        let why = anyhow::anyhow!(
+            "--template is {:?}; it has no {PROMPT}, which a problem's text takes the place of",
+            args.template
+        );
+        return Err(Failure::Asked(why));
+    }
+    // Measuring takes minutes: what it cannot end with is told before.
+    if let Some(file) = &args.plot {
+        file.check().map_err(Failure::Asked)?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -60,12 +74,20 @@ fn random(args: &EvalArgs) -> anyhow::Result<Option<PolicySpec>> {
         return Ok(None);
     }
     let shares = grid::numbers(&args.random).map_err(|why| anyhow::anyhow!("--random: {why}"))?;
+    if let Some(wrong) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
+        anyhow::bail!("--random: {wrong} is not a share; write numbers from 0 to 1");
+    }
     Ok(Some(PolicySpec::varying(report::RANDOM, "share", shares)))
 }
 
 /// All points, and those of them that others are compared with.
 fn evaluate(asker: &Asker<'_>, random: Option<&PolicySpec>) -> anyhow::Result<(Evaluation, Vec<Point>)> {
     let running = asker.without_policy()?;
+    for spec in &asker.args.policies {
+        asker
+            .check(&running, spec)
+            .with_context(|| format!("--policy {spec}"))?;
+    }
     let models = running.names().to_vec();
     let mut points = Vec::new();
     for model in 0..models.len() {

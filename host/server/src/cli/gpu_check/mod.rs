@@ -12,10 +12,11 @@ mod report;
 mod serving;
 mod steps;
 
+use anyhow::Context as _;
 use tokenrouter_host::deployment::DeviceName;
 use tokenrouter_model::cuda::Device;
 
-use super::Failure;
+use super::{Failure, output};
 use args::Part;
 pub(super) use args::{GPU_CHECK_EXAMPLES, GpuCheckArgs};
 use report::Report;
@@ -26,6 +27,10 @@ pub(super) fn run(args: &GpuCheckArgs) -> Result<(), Failure> {
             "--device is cpu; gpu-check is about GPUs: write cuda:0"
         )));
     };
+    if let Some(path) = &args.json {
+        let written = output::can_write(path).with_context(|| format!("--json {}", path.display()));
+        written.map_err(Failure::Asked)?;
+    }
     let device = Device::open(ordinal).map_err(Failure::asked)?;
     let mut report = Report::new(&device)?;
     for part in args.parts() {

@@ -7,6 +7,7 @@ use tokenrouter_host::deployment::ModelSource;
 use tokenrouter_model::heads::{Activation, HeadKind};
 
 use super::train::TrainArgs;
+use crate::cli::numbers::{SEEDS, whole};
 
 pub(in crate::cli) const HEADS_EXAMPLES: &str = "\
 Examples:
@@ -59,7 +60,7 @@ pub(super) struct ConvertArgs {
     #[arg(long, value_name = "DIR", value_parser = source)]
     pub(super) model: Option<ModelSource>,
     /// Co-LLM: the row of lm_head.weight that is the deferral vector, from 0 [default: the last]
-    #[arg(long)]
+    #[arg(long, value_parser = whole(0..=u32::MAX as usize))]
     pub(super) row: Option<usize>,
     /// Mlp: the function between its layers
     #[arg(long)]
@@ -87,11 +88,11 @@ pub(super) struct RandomArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Decides the weights
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = whole(SEEDS))]
     pub(super) seed: u64,
     /// Widths of the blocks (r2r) or of the layers before the last (mlp), as in 64,64,64 [default: r2r six blocks, mlp one
     /// layer, as wide as the model's hidden state]
-    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    #[arg(long, value_delimiter = ',', value_name = "N,...", value_parser = whole(1..=65_536_usize))]
     pub(super) dims: Vec<usize>,
     /// The file to write
     #[arg(long, value_name = "FILE")]

@@ -8,12 +8,13 @@ mod train;
 
 use std::path::Path;
 
+use anyhow::Context as _;
 use tokenrouter_model::heads::HeadFile;
 
 pub(super) use args::{HEADS_EXAMPLES, HeadsArgs};
 
 use self::args::HeadsCommand;
-use super::Failure;
+use super::{Failure, output};
 
 pub(super) fn run(args: HeadsArgs) -> Result<(), Failure> {
     match args.command {
@@ -24,11 +25,17 @@ pub(super) fn run(args: HeadsArgs) -> Result<(), Failure> {
     }
 }
 
+/// Whether a head's file can be written, for what takes long before it does.
+fn check_out(out: &Path) -> anyhow::Result<()> {
+    output::can_write(out).with_context(|| format!("--out: cannot write {}", out.display()))
+}
+
 /// Writes a head's file and shows what is in it.
 fn write(head: &HeadFile, out: &Path) -> Result<(), Failure> {
+    check_out(out).map_err(Failure::Asked)?;
     let bytes = head.to_bytes().map_err(Failure::other)?;
-    std::fs::write(out, &bytes)
-        .map_err(|error| Failure::other(anyhow::anyhow!("cannot write {}: {error}", out.display())))?;
+    let written = std::fs::write(out, &bytes).with_context(|| format!("cannot write {}", out.display()));
+    written.map_err(Failure::Other)?;
     // Read back, so that what is shown is what a deployment will load.
     inspect::show(out, false)
 }

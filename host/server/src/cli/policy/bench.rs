@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::subject::SubjectArgs;
 use super::timing::{self, Cost, ROWS};
+use crate::cli::numbers::whole;
 use crate::cli::table::Table;
 use crate::cli::{Failure, output};
 
@@ -16,7 +17,7 @@ pub(super) struct BenchArgs {
     #[command(flatten)]
     subject: SubjectArgs,
     /// Samples of each figure; a sample is as many calls as take 100 microseconds together
-    #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = whole(10..=1_000_000_u32))]
     samples: u32,
     /// Print as JSON
     #[arg(long)]

@@ -10,6 +10,7 @@ use tokenrouter_policy::{Generation, PolicyLimits};
 
 use super::subject::SubjectArgs;
 use super::timing::{self, ROWS};
+use crate::cli::numbers::{SEEDS, whole};
 use crate::cli::simulate::component;
 use crate::cli::{Failure, output};
 
@@ -25,10 +26,10 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     subject: SubjectArgs,
     /// Key of all inputs that are drawn: the same seed makes the same calls
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, value_parser = whole(SEEDS))]
     seed: u64,
     /// How often all inputs are drawn anew
-    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = whole(1..=10_000_u32))]
     rounds: u32,
     /// Print as JSON
     #[arg(long)]

@@ -14,6 +14,7 @@ use super::recorded::RecordedRows;
 use super::routing::RoutingRule;
 use super::rules::RuleList;
 use super::{component, latency_file};
+use crate::cli::numbers::{SEEDS, whole};
 use crate::cli::workload::{self, Concurrency, Handover, Milliseconds, Weights};
 
 /// Shown below the options.
@@ -71,10 +72,10 @@ pub(in crate::cli) struct SimulateArgs {
     #[arg(long, value_name = "A", default_value = "0.7")]
     agreement: AgreementInput,
     /// Tokens to measure over, all requests together, after a warm-up of a twentieth of them
-    #[arg(long, value_name = "TOKENS", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    #[arg(long, value_name = "TOKENS", default_value_t = 60_000, value_parser = whole(1_000..=10_000_000_u64))]
     pub(super) tokens: u64,
     /// Key of all draws: the same seed gives the same result
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, value_parser = whole(SEEDS))]
     pub(super) seed: u64,
     /// Print as JSON: an array of one object for each N and rule
     #[arg(long)]

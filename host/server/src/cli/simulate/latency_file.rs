@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use serde::Deserialize;
 use tokenrouter_planner::sim::{Latency, LatencyCurve};
 
@@ -44,7 +44,11 @@ fn parse(text: &str, is_json: bool) -> anyhow::Result<Vec<Latency>> {
     let file: File = if is_json {
         serde_json::from_str(text)?
     } else {
-        toml::from_str(text)?
+        toml::from_str(text).map_err(|error| {
+            // The library's own message has several lines.
+            let line = text[..error.span().map_or(0, |span| span.start)].matches('\n').count() + 1;
+            anyhow!("line {line}: {}", error.message())
+        })?
     };
     ensure!(
         !file.models.is_empty(),
@@ -132,7 +136,7 @@ mod tests {
             ("points = [[1, -1.0]]", "models[0].points: milliseconds are positive"),
             ("points = [[1, 1.0]]\ntoken_ms = -1.0", "models[0].token_ms: "),
             ("points = [[1, 1.0]]\nbusy_factor = 0.0", "models[0].busy_factor: "),
-            ("point = [[1, 1.0]]", "TOML parse error at line 2, column 1"),
+            ("point = [[1, 1.0]]", "line 2: unknown field `point`, expected one of"),
         ] {
             let error = parse(&format!("[[models]]\n{keys}"), false).unwrap_err().to_string();
             assert!(error.starts_with(part), "{keys}: {error}");

@@ -10,6 +10,7 @@ use clap::Args;
 
 use self::view::View;
 use super::connection::Connection;
+use super::numbers::whole;
 use super::{Failure, output};
 
 pub(super) const TOP_EXAMPLES: &str = "\
@@ -38,7 +39,7 @@ pub(super) struct TopArgs {
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
     /// Time between looks, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = whole(1..=3600_u64))]
     every: u64,
     /// Look once, at the steps of the last second, and end
     #[arg(long)]

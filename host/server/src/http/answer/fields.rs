@@ -20,7 +20,7 @@ pub(in crate::http) struct Fields<'a> {
 }
 
 /// A body as JSON.
-pub(in crate::http) fn parse(body: &[u8]) -> Result<Value, ApiError> {
+pub(crate) fn parse(body: &[u8]) -> Result<Value, ApiError> {
     let text = std::str::from_utf8(body).map_err(|error| ApiError::NotUtf8 {
         index: error.valid_up_to(),
     })?;
@@ -143,7 +143,7 @@ impl<'a> Fields<'a> {
 }
 
 /// What a value is, in words. Long values are not repeated to the client.
-pub(in crate::http) fn kind(value: &Value) -> String {
+pub(crate) fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => format!("the boolean {value}"),

@@ -43,7 +43,8 @@ use super::request_id::RequestId;
 use super::{ApiError, App, ModelNames, app, body};
 use crate::deployment::RequestOptions;
 
-pub(super) use self::fields::{Fields, kind, parse};
+pub(super) use self::fields::Fields;
+pub(crate) use self::fields::{kind, parse};
 pub(super) use self::format::Grammars;
 pub(super) use self::params::Params;
 pub(super) use self::prefix::PrefixSalts;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::numbers::{SEEDS, number, whole};
+
 /// Options of `heads train`.
 #[derive(Debug, Args)]
 pub(in crate::cli::heads) struct TrainArgs {
@@ -17,7 +19,7 @@ pub(in crate::cli::heads) struct TrainArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) prompts: PathBuf,
     /// Only so many prompts, the first ones
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole(1..=u32::MAX as usize))]
     pub(super) limit: Option<usize>,
     /// Deployment, a TOML file; its policy and heads are not used [default: the built-in deployment "tiny"]
     #[arg(long, value_name = "FILE")]
@@ -36,31 +38,31 @@ pub(in crate::cli::heads) struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) work: Option<PathBuf>,
     /// Most tokens of an answer
-    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = whole(2..=u32::MAX))]
     pub(super) max_tokens: u32,
     /// Answers that the large model writes at a time
-    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = whole(1..=4096_u32))]
     pub(super) concurrency: u32,
     /// r2r: widths of the blocks [default: two of half the model's hidden size]
-    #[arg(long, value_delimiter = ',', value_name = "N,...")]
+    #[arg(long, value_delimiter = ',', value_name = "N,...", value_parser = whole(1..=65_536_usize))]
     pub(super) dims: Vec<usize>,
     /// Times that all positions are seen
-    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = whole(1..=10_000_u32))]
     pub(super) epochs: u32,
     /// Learning rate [default: 0.002; for the vector of co-llm 0.02]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number(0.0..=1.0))]
     pub(super) rate: Option<f64>,
     /// Part of the prompts that is held out
-    #[arg(long, value_name = "SHARE", default_value_t = 0.2)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.2, value_parser = number(0.0..=1.0))]
     pub(super) held_out: f64,
     /// The threshold that is noted in the file finds this part of the positions that ask for the large model
-    #[arg(long, value_name = "SHARE", default_value_t = 0.9, conflicts_with = "share")]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, conflicts_with = "share", value_parser = number(0.0..=1.0))]
     pub(super) recall: f64,
     /// Or: it asks for the large model at this part of all positions
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = number(0.0..=1.0))]
     pub(super) share: Option<f64>,
     /// Decides first weights, order and which prompts are held out
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = whole(SEEDS))]
     pub(super) seed: u64,
     /// What goes to the log on standard error
     #[arg(long, value_name = "FILTER", default_value = "warn")]

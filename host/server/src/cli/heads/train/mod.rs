@@ -21,7 +21,7 @@ pub(super) use self::args::TrainArgs;
 use self::args::{Label, TrainKind};
 use self::store::Store;
 use self::writer::{Writer, progress};
-use super::{Failure, write};
+use super::{Failure, check_out, write};
 use crate::cli::logging;
 use crate::cli::measure::{Problem, tell};
 
@@ -99,6 +99,8 @@ impl<'a> Setup<'a> {
             file.models[small].source.simulated().is_none(),
             "a simulated model computes nothing to learn from"
         );
+        // Training takes minutes: a file that cannot be written is told before.
+        check_out(&args.out)?;
         let work = args.work.clone().unwrap_or_else(|| {
             let mut name = args.out.clone().into_os_string();
             name.push(".work");

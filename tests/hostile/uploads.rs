@@ -1,34 +1,13 @@
-//! Policies that should not be served: each is refused, or contained while it serves, with an error of its own, and the policy
-//! that serves is untouched.
+//! Uploads that are refused.
 
 use std::io::Write as _;
-use std::path::PathBuf;
 
-use crate::common::admin::{KEY, SEED, escaped, failing_for_the_seed, generation, shipped, start};
-use crate::common::component::Policy;
-use crate::common::{Answer, Server, deployment_file, file, not_hanging, problems};
-use ed25519_dalek::{Signer as _, SigningKey};
-use serde_json::{Value, json};
 use tokenrouter_policy::Digest;
 
-const FOREVER: &str = "(loop $forever (br $forever))";
-
-fn body(model: &str) -> Value {
-    json!({ "model": model, "prompt": problems()[0].prompt, "max_tokens": 64, "temperature": 0, "seed": SEED })
-}
-
-async fn answer(server: &Server, model: &str) -> String {
-    not_hanging(model, server.answer(&body(model))).await.text
-}
-
-/// A server with R-Stitch, and what it answers.
-async fn served(rest: &str) -> (Server, String) {
-    let plugin = "plugin = \"r-stitch\"\noptions = { threshold = 0.2, unit = \"nats\" }\non_failure = \"stay\"";
-    let path = deployment_file(plugin, rest);
-    let server = start(&["--config", path.to_str().expect("UTF-8")]);
-    let expected = answer(&server, "tiny").await;
-    (server, expected)
-}
+use super::{FOREVER, answer, body, served};
+use crate::common::admin::{KEY, escaped, generation, shipped, start};
+use crate::common::component::Policy;
+use crate::common::{deployment_file, file, not_hanging};
 
 fn wat(text: &str) -> Vec<u8> {
     wat::parse_str(text).expect("it is well-formed")
@@ -261,52 +240,6 @@ async fn an_init_error_is_told_in_the_policys_words() {
     assert_eq!(answer(&server, "tiny").await, expected);
 }
 
-/// Ways to misbehave that no check finds, because they begin with the first request.
-#[tokio::test]
-async fn what_misbehaves_while_it_serves_harms_nobody_else() {
-    let (server, expected) = served("").await;
-    let small = &problems()[0].greedy_small;
-    let recursion = "(func $deeper (param i32) (result i32)
-                       (i32.add (call $deeper (i32.add (local.get 0) (i32.const 1))) (i32.const 1)))";
-    let policies = [
-        ("trap", "(unreachable)", "`route` trapped"),
-        ("loop", FOREVER, "`route` took more than 100 ms"),
-        (
-            "memory",
-            "(loop $more (drop (memory.grow (i32.const 16))) (br $more))",
-            "bytes of memory",
-        ),
-        ("stack", "(drop (call $deeper (i32.const 0)))", "bytes of stack"),
-        (
-            "length",
-            "(local.set $rows (i32.sub (local.get $rows) (i32.const 1)))",
-            "`route` returned 0 destinations, expected 1",
-        ),
-        // The hand-written policy names the candidate as the model.
-        ("model", "", "`route` returned model"),
-    ];
-    for (name, code, says) in policies {
-        let component = failing_for_the_seed(code).with("declarations", recursion);
-        server.put(name, "activate=true&default=false", component.bytes()).await;
-        let model = format!("tiny@{name}");
-        let (hostile, other) = tokio::join!(answer(&server, &model), answer(&server, "tiny"));
-        assert_eq!(&hostile, small, "{name}: the failure mode is `stay`");
-        assert_eq!(other, expected, "{name}");
-        let live = server.admin_ok("GET", "/admin/generations", "").await;
-        let of_name = live["generations"]
-            .as_array()
-            .and_then(|all| all.iter().find(|one| one["policy"] == name).cloned());
-        let of_name = of_name.unwrap_or_else(|| panic!("{name} is not loaded: {live}"));
-        assert!(of_name["faults"].as_u64() > Some(0), "{of_name}");
-        assert!(
-            of_name["last_fault"].as_str().is_some_and(|text| text.contains(says)),
-            "{name}: {of_name}"
-        );
-        server.admin_ok("DELETE", &format!("/admin/policies/{name}"), "").await;
-    }
-    assert_eq!(answer(&server, "tiny").await, expected);
-}
-
 /// Nearly a million instructions compile for longer than they may, and until then nothing else compiles.
 #[tokio::test]
 async fn a_compile_bomb_is_given_up() {
@@ -401,104 +334,4 @@ async fn an_upload_that_is_cut_off_leaves_nothing() {
     assert_eq!(made, 2);
     assert_eq!(server.default_generation().await, 1);
     assert_eq!(answer(&server, "tiny").await, expected);
-}
-
-fn signing(require: bool) -> (SigningKey, PathBuf) {
-    let key = SigningKey::from_bytes(&[7; 32]);
-    let public: String = key
-        .verifying_key()
-        .to_bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let admin = format!("[admin]\nrequire_signature = {require}\nsigning_keys = {{ ci = \"{public}\" }}");
-    (key, deployment_file("plugin = \"r-stitch\"", &admin))
-}
-
-fn signed(key: &SigningKey, bytes: &[u8]) -> String {
-    let bytes = key.sign(bytes).to_bytes();
-    format!(
-        "signature={}",
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    )
-}
-
-#[tokio::test]
-async fn only_what_is_signed_is_taken_where_signatures_are_required() {
-    let (key, path) = signing(true);
-    let server = start(&["--config", path.to_str().expect("UTF-8")]);
-    let bytes = shipped("random");
-    let put = |query: String, bytes: Vec<u8>| {
-        let (server, path) = (&server, format!("/admin/policies/random?{query}"));
-        async move { server.admin("PUT", &path, bytes).await }
-    };
-    let reply = put(String::new(), bytes.clone()).await;
-    assert_eq!(
-        (reply.status, reply.error()["code"].as_str()),
-        (403, Some("unsigned")),
-        "{}",
-        reply.body
-    );
-    let stranger = SigningKey::from_bytes(&[8; 32]);
-    for (query, bytes) in [
-        (signed(&stranger, &bytes), bytes.clone()),
-        (signed(&key, b"another component"), bytes.clone()),
-        (signed(&key, &bytes), [&bytes[..], b"\0"].concat()),
-    ] {
-        let reply = put(query, bytes).await;
-        assert_eq!(
-            (reply.status, reply.error()["code"].as_str()),
-            (403, Some("bad_signature")),
-            "{}",
-            reply.body
-        );
-        assert!(reply.body.contains("(ci)"), "{}", reply.body);
-    }
-    let reply = put("signature=00".to_owned(), bytes.clone()).await;
-    assert_eq!(reply.status, 400, "{}", reply.body);
-    assert!(reply.body.contains("128 hexadecimal digits"), "{}", reply.body);
-    let reply = put(signed(&key, &bytes), bytes).await;
-    assert_eq!(reply.status, 201, "{}", reply.body);
-    let policy = server.admin_ok("GET", "/admin/policies/random", "").await;
-    assert_eq!(policy["generations"][0]["signed_by"], "ci");
-}
-
-#[tokio::test]
-async fn where_none_is_required_a_wrong_signature_is_still_wrong() {
-    let (key, path) = signing(false);
-    let server = start(&["--config", path.to_str().expect("UTF-8")]);
-    let bytes = shipped("random");
-    let path = format!("/admin/policies/random?{}", signed(&key, b"another component"));
-    assert_eq!(server.admin("PUT", &path, bytes.clone()).await.status, 403);
-    assert_eq!(server.admin("PUT", "/admin/policies/random", bytes).await.status, 201);
-}
-
-/// A hostile shadow is asked at every step of others' requests.
-#[tokio::test]
-async fn a_shadow_that_fails_harms_no_request_and_is_taken_out() {
-    let (server, expected) = served("").await;
-    server
-        .put("failing", "", failing_for_the_seed("(unreachable)").bytes())
-        .await;
-    server
-        .admin_ok("POST", "/admin/policies/failing/shadow", r#"{"share": 1}"#)
-        .await;
-    let mut rounds = 0;
-    while !server.admin_ok("GET", "/admin/policies", "").await["shadow"].is_null() {
-        let mut streamed = body("tiny");
-        streamed["stream"] = true.into();
-        let answer = Answer::of_stream(server.events(&streamed).await);
-        assert_eq!(not_hanging("a request", answer).await.text, expected);
-        rounds += 1;
-        assert!(rounds < 10_000, "it is never taken out");
-    }
-    let info = server.info().await;
-    let faults = info["stats"]["models"]
-        .as_array()
-        .map(|all| all.iter().filter_map(|one| one["policy_faults"].as_u64()).sum::<u64>());
-    assert_eq!(
-        faults,
-        Some(0),
-        "a shadow's faults are not those of the policy in force"
-    );
 }

@@ -5,8 +5,8 @@
 mod commands;
 mod endpoints;
 
-/// The rows of a table: cells between ` | `; lines that begin with `#` are comments.
+/// The rows of a table: cells between ` |`; lines that begin with `#` are comments.
 fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
     let lines = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| line.split(" | ").collect())
+    lines.map(|line| line.split(" |").map(str::trim).collect())
 }

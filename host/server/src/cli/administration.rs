@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use tokenrouter_host::admin::AdminServer;
+use tokenrouter_host::admin::{AdminListenError, AdminServer};
 use tokenrouter_host::deployment::{DeploymentFile, EMBEDDED_POLICIES, NO_PLUGIN};
 use tokenrouter_host::http::{App, Keys};
 use tokenrouter_host::policies::{Keeper, Watch};
@@ -80,7 +80,10 @@ pub(super) async fn start(file: &DeploymentFile, app: &Arc<App>, watch: bool) ->
         Some(listen) => {
             let keys = keys(file).map_err(Failure::Asked)?;
             let server = AdminServer::bind(app.clone(), listen, keys, file.admin.without_key).await;
-            let server = server.map_err(Failure::asked)?;
+            let server = server.map_err(|error| match error {
+                AdminListenError::InUse { .. } => Failure::other(error),
+                _ => Failure::asked(error),
+            })?;
             let local = server.local_addr();
             tokio::spawn(server.run());
             Some(local)
@@ -92,6 +95,26 @@ pub(super) async fn start(file: &DeploymentFile, app: &Arc<App>, watch: bool) ->
         listening,
         _keeper: keeper,
     })
+}
+
+/// What can be told of the admin side's files before models are loaded.
+///
+/// # Errors
+/// Keys that cannot be read, or a policy that has no file to watch.
+pub(super) fn check(file: &DeploymentFile, watch: bool) -> anyhow::Result<()> {
+    if file.admin.listen.is_some() {
+        keys(file)?;
+    }
+    if watch { plugin_file(file).map(drop) } else { Ok(()) }
+}
+
+/// The policy's file, if it is one.
+fn plugin_file(file: &DeploymentFile) -> anyhow::Result<PathBuf> {
+    let plugin = &file.policy.plugin;
+    if plugin == NO_PLUGIN || EMBEDDED_POLICIES.iter().any(|(name, _)| name == plugin) {
+        anyhow::bail!("--watch needs a policy's file: write --plugin FILE");
+    }
+    Ok(file.policy.base.as_ref().unwrap_or(&file.base).join(plugin))
 }
 
 fn keys(file: &DeploymentFile) -> anyhow::Result<Keys> {
@@ -106,16 +129,12 @@ fn keys(file: &DeploymentFile) -> anyhow::Result<Keys> {
 }
 
 fn watched(file: &DeploymentFile, app: &App) -> anyhow::Result<Watch> {
-    let plugin = &file.policy.plugin;
-    if plugin == NO_PLUGIN || EMBEDDED_POLICIES.iter().any(|(name, _)| name == plugin) {
-        anyhow::bail!("--watch needs a policy's file: write --plugin FILE");
-    }
-    let base = file.policy.base.as_ref().unwrap_or(&file.base);
+    let path = plugin_file(file)?;
     let served = app.policies();
     let first = served.first().context("--watch needs a policy")?;
     let loaded = first.digest.parse()?;
     Ok(Watch::new(
-        base.join(plugin),
+        path,
         first.name.clone(),
         file.policy.options.clone(),
         loaded,

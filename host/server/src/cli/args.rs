@@ -168,7 +168,7 @@ pub(super) struct ServeArgs {
 fn seconds(text: &str) -> Result<Whole<0, 86_400>, String> {
     let number: i64 = text
         .parse()
-        .map_err(|_| format!("\"{text}\" is not a whole number of seconds"))?;
+        .map_err(|_| format!("\"{text}\" is not a whole number of seconds, 0 to 86400"))?;
     Whole::try_from(number).map_err(|error| error.to_string())
 }
 

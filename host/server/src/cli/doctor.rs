@@ -45,7 +45,7 @@ pub(super) fn run(args: DoctorArgs) -> Result<(), Failure> {
     match findings.iter().filter(|finding| finding.level == Level::Error).count() {
         0 => Ok(()),
         errors => Err(Failure::Other(anyhow!(
-            "the deployment cannot be served: errors: {errors}"
+            "the deployment cannot be served; findings that say why: {errors}"
         ))),
     }
 }

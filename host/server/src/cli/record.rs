@@ -9,8 +9,8 @@ use tokenrouter_host::deployment::{DeploymentFile, Loaded};
 use tokenrouter_host::trace::format::{FORMAT, Header, ModelLine};
 use tokenrouter_host::trace::{Recorder, RecorderSettings, signal_name};
 
-use super::Failure;
 use super::numbers::whole;
+use super::{Failure, output};
 
 /// Requests and steps that may wait to be written. A step of 64 rows takes some 16 KiB.
 const EVENTS_MAX: usize = 4_096;
@@ -31,6 +31,17 @@ pub(super) struct RecordArgs {
 }
 
 impl RecordArgs {
+    /// Whether the trace can be written, for who asks before models are loaded.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        match &self.record {
+            Some(path) => output::can_write(path).with_context(|| format!("--record {}", path.display())),
+            None => Ok(()),
+        }
+    }
+
     /// Starts recording what the loaded deployment will do, if that was asked for.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use tokenrouter_host::deployment::DeploymentFile;
 use tokenrouter_host::http::auth::Keys;
-use tokenrouter_host::http::{Access, App, Server};
+use tokenrouter_host::http::{Access, App, BindError, Server};
 use tokenrouter_host::trace::Recorder;
 
 use super::args::ServeArgs;
@@ -28,6 +28,9 @@ pub(super) fn serve(args: ServeArgs) -> Result<(), Failure> {
     let file = args.deployment().map_err(Failure::asked)?;
     let keys = keys_of_environment().map_err(Failure::Asked)?;
     let access = Access::read(&file.server, &file.base, keys).map_err(Failure::asked)?;
+    // Models take their time: what can be told without them is told before.
+    administration::check(&file, watch).map_err(Failure::Asked)?;
+    record.check().map_err(Failure::Asked)?;
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::other)?;
     let mut recorder = None;
     let result = runtime.block_on(run(&file, &access, watch, &record, &mut recorder));
@@ -56,9 +59,20 @@ async fn run(
     recorder: &mut Option<Recorder>,
 ) -> Result<(), Failure> {
     let signals = Signals::listen().map_err(Failure::other)?;
-    let server = Server::bind(file.server.clone(), access.clone())
-        .await
-        .map_err(Failure::other)?;
+    let server = Server::bind(file.server.clone(), access.clone());
+    let server = server.await.map_err(|error| {
+        // What is no address will not become one; one that is in use may become free.
+        let kind = if let BindError::Other { source, .. } = &error {
+            Some(source.kind())
+        } else {
+            None
+        };
+        if kind == Some(std::io::ErrorKind::InvalidInput) {
+            Failure::asked(error)
+        } else {
+            Failure::other(error)
+        }
+    })?;
     warn_if_open(&server, access);
     let (gate, local) = (server.gate(), server.local_addr());
     let mut administration = None;

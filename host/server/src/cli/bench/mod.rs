@@ -168,8 +168,12 @@ impl<'a> Bench<'a> {
                 .block_on(load::run(service, &self.prompts, self.load, arrivals))
                 .map_err(Failure::Other)?;
             let line = Line::new(name, arrivals, &measured, self.load.speed_min);
+            let load = match arrivals {
+                Arrivals::Closed(clients) => format!("{clients} clients"),
+                Arrivals::Rate(rate) => format!("{rate} requests/s"),
+            };
             tell(&format!(
-                "{name}, {arrivals:?}: {:.0} tokens/s, {} answers",
+                "{name}, {load}: {:.0} tokens/s, {} answers",
                 line.tokens_per_s, line.answers
             ));
             lines.push(line);

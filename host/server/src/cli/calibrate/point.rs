@@ -249,7 +249,7 @@ fn parameter<'a>(description: &'a Description, name: Option<&str>) -> anyhow::Re
     if let Some(name) = name {
         return find(name).with_context(|| {
             format!(
-                "--parameter {name}: the options of {} that are numbers: {names}",
+                "--parameter {name}: {} has no such number; its options that are numbers: {names}",
                 description.name
             )
         });

@@ -22,7 +22,9 @@ impl FromStr for AgreementInput {
             Some(path) => Ok(Self::Trace(PathBuf::from(path))),
             None => match text.parse() {
                 Ok(share) if (0.0..=1.0).contains(&share) => Ok(Self::Share(share)),
-                _ => Err("no agreement; write a probability from 0 to 1, or trace:FILE".to_owned()),
+                _ => Err(format!(
+                    "\"{text}\" is no agreement; write a probability from 0 to 1, or trace:FILE"
+                )),
             },
         }
     }

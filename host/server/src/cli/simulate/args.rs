@@ -53,7 +53,7 @@ pub(in crate::cli) struct SimulateArgs {
     plugin_config: Vec<Setting>,
     /// Give the --plugin signals that were recorded (by serve --record), drawn row by row, instead of even draws; the trace must
     /// be of as many models
-    #[arg(long, value_name = "FILE", requires = "plugin")]
+    #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Numbers N of requests that are there at a time: N, A..B (both included), or a list of these
     #[arg(long, value_name = "N", default_value = "1,2,4,8,16", allow_hyphen_values = true)]
@@ -181,6 +181,11 @@ impl SimulateArgs {
         anyhow::ensure!(
             self.plugin_config.is_empty(),
             "--plugin-config sets options of a --plugin; there is none"
+        );
+        // Said here: where another option of its group is given, clap does not ask for --plugin.
+        anyhow::ensure!(
+            self.trace.is_none(),
+            "--trace gives recorded signals to a --plugin; there is none"
         );
         let routing = self.routing.simulated()?;
         let models = match &routing {

@@ -106,7 +106,8 @@ impl<'a> Setup<'a> {
             name.push(".work");
             name.into()
         });
-        std::fs::create_dir_all(&work).with_context(|| format!("--work {}", work.display()))?;
+        std::fs::create_dir_all(&work)
+            .with_context(|| format!("--work {}: it is a folder, which cannot be made", work.display()))?;
         Ok(Self {
             args,
             problems,

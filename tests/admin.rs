@@ -235,7 +235,7 @@ async fn the_command_line_does_all_of_it() {
         (
             &["policy", "list", "--key-file", "/nowhere.key"],
             2,
-            "cannot read /nowhere.key",
+            "cannot read the key file /nowhere.key",
         ),
     ] {
         let (found, _, stderr) = cli(&server, args);

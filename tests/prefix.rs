@@ -108,7 +108,7 @@ async fn later_turns_of_a_conversation_reuse_prompt_and_answer_at_both_models() 
     for name in ["hits_total", "tokens_total", "blocks_retained"] {
         let line = metrics.lines().find(|line| {
             line.starts_with(&format!("tokenrouter_prefix_{name}{{"))
-                && line.contains("\"small\"")
+                && line.contains("/small\"")
                 && !line.ends_with(" 0")
         });
         assert!(line.is_some(), "{name}: {metrics}");

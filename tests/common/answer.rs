@@ -12,8 +12,20 @@ pub struct Answer {
     pub finish: String,
     /// Empty unless the request asked for attribution.
     pub tokens: Vec<Written>,
-    /// Null for a stream without `include_usage`.
+    /// Null for a stream without `include_usage`. Without what was found in the prefix cache, which depends on who came before.
     pub usage: Value,
+}
+
+/// A usage without what was found in the prefix cache.
+pub fn cost(usage: &Value) -> Value {
+    let mut usage = usage.clone();
+    if let Some(usage) = usage.as_object_mut() {
+        assert!(usage.remove("prompt_tokens_details").is_some(), "{usage:?}");
+        if let Some(routed) = usage.get_mut("tokenrouter").and_then(Value::as_object_mut) {
+            assert!(routed.remove("cached_tokens_by_model").is_some(), "{routed:?}");
+        }
+    }
+    usage
 }
 
 impl Answer {
@@ -29,7 +41,7 @@ impl Answer {
             text: text(choice).to_owned(),
             finish: choice["finish_reason"].as_str().expect("a finish_reason").to_owned(),
             tokens: written(choice),
-            usage: usage.clone(),
+            usage: cost(usage),
         }
     }
 
@@ -55,7 +67,7 @@ impl Answer {
                     !answer.finish.is_empty() && answer.usage.is_null(),
                     "usage comes once, at the end"
                 );
-                answer.usage = chunk["usage"].clone();
+                answer.usage = cost(&chunk["usage"]);
                 continue;
             }
             let choice = only_choice(&chunk);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Server;
+use super::answer::cost;
 
 /// What the choices of a request come down to, and what they have cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +37,7 @@ impl ChatAnswer {
         Self {
             choices: choices.iter().enumerate().map(read).collect(),
             logprobs: choices.iter().map(logprobs).collect(),
-            usage: body["usage"].clone(),
+            usage: cost(&body["usage"]),
         }
     }
 
@@ -58,7 +59,7 @@ impl ChatAnswer {
             let parts = chunk["choices"].as_array().expect("choices are always there");
             let Some(choice) = parts.first() else {
                 assert!(usage.is_null() && choices.iter().all(|(_, reason): &(_, String)| !reason.is_empty()));
-                usage = chunk["usage"].clone();
+                usage = cost(&chunk["usage"]);
                 continue;
             };
             assert_eq!(parts.len(), 1);

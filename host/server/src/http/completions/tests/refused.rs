@@ -174,7 +174,7 @@ fn wrong_types_and_ranges_name_the_field_what_is_expected_and_what_was_found() {
         (
             json!({ "tokenrouter": { "option": {} } }),
             "tokenrouter.option",
-            "tokenrouter.option is not known; there are options, attribution, steps",
+            "tokenrouter.option is not known; there are options, attribution, steps, prefix_cache, assumed",
         ),
         (
             json!({ "tokenrouter": { "options": { "threshold": [1, "a"] } } }),

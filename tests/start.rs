@@ -187,7 +187,7 @@ fn addresses() {
         &[address, "is in use by another program", "--listen HOST:PORT"],
     );
     refuses(
-        1,
+        2,
         &["--listen", "nonsense"],
         &["cannot listen at nonsense", "HOST:PORT, as in 127.0.0.1:30000"],
     );

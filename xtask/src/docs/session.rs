@@ -63,7 +63,22 @@ impl Session {
         let mut path = OsString::from(own.join("bin"));
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
-        let mut shell = Command::new("bash")
+        let mut shell = Command::new("bash");
+        // What `cargo xtask` was given for this program: a build in the reader's shell that saw it would compile ring, and all that
+        // depends on it, again.
+        let of_cargo = [
+            "CARGO_MANIFEST_",
+            "CARGO_PKG_",
+            "CARGO_BIN_",
+            "CARGO_CRATE_",
+            "CARGO_PRIMARY_",
+        ];
+        for (name, _) in std::env::vars_os() {
+            if of_cargo.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                shell.env_remove(name);
+            }
+        }
+        let mut shell = shell
             .args(["--noprofile", "--norc"])
             .current_dir(folder)
             .env("PATH", path)

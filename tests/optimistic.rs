@@ -1,6 +1,8 @@
 //! Optimistic handoff with real models and real policies: the engine that decodes ahead against the sequential reference
 //! router, token for token, greedy and sampled.
 
+use std::path::Path;
+
 use tokenrouter_core::ahead::AheadCounts;
 use tokenrouter_engine::stream::{AnswerStream, Event, Handoff, Written};
 use tokenrouter_engine::{Engine, Job};
@@ -140,4 +142,25 @@ fn optimistic_answers_of_r_stitch_are_those_of_the_sequential_reference() {
             ("threshold", OptionValue::Number(0.2)),
         ],
     );
+}
+
+/// Models that are clocks take the steps that decoding ahead makes: the server can be measured with it, too.
+#[test]
+fn simulated_models_write_ahead_and_go_back() {
+    let text = include_str!("../config/simulated.toml")
+        .replace("simulated:4.8", "simulated:0.2")
+        .replace("simulated:25.1", "simulated:0.8")
+        .replace("share = 0.05", "share = 0.35");
+    let answers = ["off", "window:4"].map(|setting| {
+        let mut file = DeploymentFile::parse(&text, "simulated.toml", Path::new(".")).expect("a deployment");
+        file.launch.optimistic = OptimisticSetting(setting.parse().expect("a setting"));
+        let engine = Engine::start(file.load().expect("it loads").parts).expect("it starts");
+        let jobs = (0..JOBS).map(|number| job(&engine, number));
+        let streams: Vec<_> = jobs.map(|job| engine.submit(&job).expect("taken")).collect();
+        let told: Vec<Told> = streams.into_iter().map(read).collect();
+        (told, engine.stats().models[1].ahead)
+    });
+    let [(off, _), (ahead, settled)] = answers;
+    assert!(settled.settled > settled.confirmed, "{settled:?}: nothing was dropped");
+    assert_eq!(off, ahead);
 }

@@ -14,13 +14,16 @@ use crate::error::ModelError;
 /// without a hole and without feeding a position twice; when no block is in two rows' tables; and when no request has two
 /// rows. A row at position 0 begins a sequence anew, as after preemption: what the request wrote before no longer
 /// counts. Of the blocks that a row shares, whoever wrote them, each must be whole and have been written behind what the one before it
-/// holds; a row that stands right behind them begins anew, too.
+/// holds; a row that stands right behind them begins anew, too. With [`Ledger::going_back`] a position may be fed again, if all from there on
+/// is.
 #[derive(Debug, Default)]
 pub struct Ledger {
     blocks: Vec<Block>,
     sequences: u64,
     /// The step in which a block was last in a table, to see that it is in one only.
     steps: u64,
+    /// Whether a row may go back to a position that was fed, as when what was written ahead is dropped.
+    goes_back: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -60,9 +63,15 @@ impl Ledger {
     pub fn new(blocks: usize) -> Self {
         Self {
             blocks: vec![Block::default(); blocks],
-            sequences: 0,
-            steps: 0,
+            ..Self::default()
         }
+    }
+
+    /// Lets rows go back to a position that was fed: what the request held from there on is forgotten.
+    #[must_use]
+    pub fn going_back(mut self, allowed: bool) -> Self {
+        self.goes_back = allowed;
+        self
     }
 
     /// How many blocks the pool has.
@@ -135,6 +144,9 @@ impl Ledger {
             self.sequences += 1;
             self.sequences
         } else {
+            if self.goes_back {
+                self.forget(row.request, position, table);
+            }
             self.held_sequence(row.request, position, table, shared)?
         };
         for (at, token) in (position..).zip(tokens) {
@@ -153,6 +165,22 @@ impl Ledger {
             self.blocks[table[place].0 as usize].tokens.push(*token);
         }
         Ok(())
+    }
+
+    /// Takes out what `request` has written from `position` on.
+    fn forget(&mut self, request: RequestId, position: usize, table: &[BlockId]) {
+        for (place, id) in table.iter().enumerate().skip(position / KV_BLOCK_TOKENS) {
+            let block = &mut self.blocks[id.0 as usize];
+            if block
+                .owner
+                .is_some_and(|owner| owner.request == request && owner.place == place)
+            {
+                block.tokens.truncate(position.saturating_sub(place * KV_BLOCK_TOKENS));
+                if block.tokens.is_empty() {
+                    block.owner = None;
+                }
+            }
+        }
     }
 
     /// The digest of all tokens before a place of a table.

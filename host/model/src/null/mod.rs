@@ -31,6 +31,7 @@ pub struct NullRunner {
     index: ModelIndex,
     step_time: Duration,
     heads: Vec<String>,
+    goes_back: bool,
     ledger: Arc<Mutex<Ledger>>,
 }
 
@@ -42,6 +43,7 @@ impl NullRunner {
             index,
             step_time: Duration::ZERO,
             heads: Vec::new(),
+            goes_back: false,
             ledger: Arc::default(),
         }
     }
@@ -50,6 +52,13 @@ impl NullRunner {
     #[must_use]
     pub fn with_step_time(mut self, step_time: Duration) -> Self {
         self.step_time = step_time;
+        self
+    }
+
+    /// Takes steps that go back to a position it was fed, as [`Ledger::going_back`] says. A scheduler that decodes ahead makes them.
+    #[must_use]
+    pub fn with_going_back(mut self, allowed: bool) -> Self {
+        self.goes_back = allowed;
         self
     }
 
@@ -65,7 +74,7 @@ impl Runner for NullRunner {
     }
 
     fn allocate(&mut self, blocks: usize) -> Result<(), ModelError> {
-        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = Ledger::new(blocks);
+        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = Ledger::new(blocks).going_back(self.goes_back);
         Ok(())
     }
 

@@ -249,3 +249,21 @@ fn right_feeding_is_accepted_whatever_its_order() {
         }
     }
 }
+
+/// What was written ahead and then dropped is fed again, differently. Only a runner that is told so takes it.
+#[test]
+fn going_back_forgets_what_lies_behind_and_is_refused_without_leave() {
+    let forward: [Row<'_>; 2] = [(1, 0, 20, &[0, 1]), (1, 20, 13, &[0, 1, 2])];
+    let back: Row<'_> = (1, 15, 1, &[0, 1, 2]);
+    let mut strict = runner(4);
+    let mut lenient = runner(0).with_going_back(true);
+    lenient.allocate(4).unwrap();
+    for runner in [&mut strict, &mut lenient] {
+        forward.iter().for_each(|row| drop(feed(runner, &[*row]).unwrap()));
+    }
+    refused(&mut strict, &[back], "holds 16 tokens, expected 15");
+    feed(&mut lenient, &[back]).unwrap();
+    assert_eq!(lenient.ledger().lock().unwrap().tokens(RequestId(1)).len(), 16);
+    feed(&mut lenient, &[(1, 16, 2, &[0, 1])]).unwrap();
+    refused(&mut lenient, &[(1, 20, 1, &[0, 1])], "holds 2 tokens, expected 4");
+}

@@ -1,6 +1,7 @@
 //! Loading a deployment's models and the tokenizer they share.
 
 use tokenrouter_core::ModelIndex;
+use tokenrouter_core::ahead::Optimistic;
 use tokenrouter_model::decoder::DecoderFiles;
 use tokenrouter_model::runner::Runner;
 use tokenrouter_model::text::Tokenizer;
@@ -45,7 +46,8 @@ impl Models {
                     (DeviceName::Cpu, None) => {
                         let runner = NullRunner::new(model.info()?, index);
                         let step_time = model.entry.source.simulated().unwrap_or_default();
-                        Ok(Box::new(runner.with_step_time(step_time)) as Box<dyn Runner>)
+                        let ahead = file.launch.optimistic.0 != Optimistic::Off;
+                        Ok(Box::new(runner.with_step_time(step_time).with_going_back(ahead)) as Box<dyn Runner>)
                     }
                 });
         let runners = runners.collect::<Result<Vec<_>, _>>()?;
